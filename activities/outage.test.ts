@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
-import { labels, taints } from '../api/gardener/names.ts';
+import { labels } from '../api/gardener/names.ts';
 import { machineClasses, machines } from '../api/gardener/resources.ts';
+import { cordoners, names } from '../api/names.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { type Node, nodes } from '../kube/core.ts';
 import { createNoCluster } from '../kube/no-cluster.ts';
@@ -8,12 +9,9 @@ import { createOutageFinder } from './outage.ts';
 
 const zone = { 'topology.kubernetes.io/zone': 'a' };
 
-function nodeNamed(name: string, ready: string, taint?: { readonly key: string; readonly effect: string }): Node {
-  return {
-    metadata: { name, uid: name, resourceVersion: '1', creationTimestamp: '2030-01-01T00:00:00Z', labels: zone },
-    spec: { ...(taint && { taints: [taint] }) },
-    status: { conditions: [{ type: 'Ready', status: ready }] },
-  };
+function nodeNamed(name: string, ready: string, annotations: Record<string, string> = {}): Node {
+  const made = { name, uid: name, resourceVersion: '1', creationTimestamp: '2030-01-01T00:00:00Z', labels: zone };
+  return { metadata: { ...made, annotations }, status: { conditions: [{ type: 'Ready', status: ready }] } };
 }
 
 const defaults = { creationSeconds: 0, drainSeconds: 0, maxEvictRetries: 0, nodeConditions: [] };
@@ -54,7 +52,7 @@ describe('the Nodes that make an outage', () => {
   });
 
   it('are not those of Failed machines that are preserved, which stay unhealthy for days', async () => {
-    const kept = bad.map((name) => nodeNamed(name, 'Unknown', taints.preserved));
+    const kept = bad.map((name) => nodeNamed(name, 'Unknown', { [names.cordonedBy]: cordoners.preservation }));
     expect(await outageAmong([nodeNamed('e', 'Unknown'), ...kept, nodeNamed('d', 'True')])).toBeUndefined();
   });
 

@@ -110,9 +110,8 @@ function toHealth(node: Node, nodeConditions: readonly string[]) {
 }
 
 /** Whether a Node is that of a Failed machine that is preserved: it is known to be broken, and stays for days. */
-function isKept({ spec }: Node): boolean {
-  const keys = allDialects().map(({ marks }) => marks.preservedTaint);
-  return spec?.taints?.some(({ key }) => keys.includes(key)) === true;
+function isKept(node: Node): boolean {
+  return allDialects().some(({ marks }) => marks.isKept?.(node) === true);
 }
 
 function zoneOf({ metadata: { labels } }: Node): string | undefined {

@@ -65,8 +65,8 @@ export interface Marks {
   readonly terminating: { readonly type: string; readonly unhealthy: string; readonly otherwise: string };
   /** Conditions on Nodes whose reason and message plans read, see `planPreservation`. Left out: none. */
   readonly ownConditions?: readonly string[];
-  /** Key of the taint on the Node of a Machine that has failed and is preserved. */
-  readonly preservedTaint?: string;
+  /** Whether a Node is that of a Machine that has failed and is preserved. Left out: no Machine is preserved. */
+  isKept?(node: MaintainedNode): boolean;
 }
 
 /** A Machine object in the engine's model, and back. */
@@ -116,7 +116,7 @@ export interface MachineDialect {
 /** The parts of a Node that preservation and in-place updates read. */
 export interface MaintainedNode {
   readonly metadata: Pick<KubeObject['metadata'], 'deletionTimestamp' | 'labels' | 'annotations'>;
-  readonly spec?: { readonly taints?: readonly Taint[] };
+  readonly spec?: { readonly taints?: readonly Taint[]; readonly unschedulable?: boolean };
   readonly status?: {
     readonly conditions?: readonly {
       readonly type: string;

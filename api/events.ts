@@ -73,6 +73,10 @@ export const machineEvents = {
     type: 'Warning',
     when: 'Draining the Node failed and is tried again, also that of a preserved Machine, or a PodDisruptionBudget never allows an eviction.',
   },
+  VmFound: {
+    type: 'Normal',
+    when: 'The deletion has found the VM that another system had made for the Machine. The Machine names it now, so its Node is drained and deleted with it.',
+  },
   FailedDelete: { type: 'Warning', when: 'Deleting the VM was refused and is tried again.' },
   Deleted: { type: 'Normal', when: 'VM, Node and finalizer are gone.' },
   ...runFailed,

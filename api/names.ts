@@ -21,6 +21,11 @@ export const names = {
    */
   places: `${prefix}places`,
   /**
+   * Machine: `true` if another system has begun its creation, so that its VM may have no UID tag. Written by the
+   * `machine` workflow, with the first places.
+   */
+  begunElsewhere: `${prefix}begun-elsewhere`,
+  /**
    * Machine that is being deleted: comma-separated names of Nodes to delete with it, even without provider ID. Written
    * by the `machine` workflow.
    */
@@ -58,8 +63,13 @@ export const names = {
    */
   preservedUntil: `${prefix}preserved-until`,
   /**
-   * Machine whose deployment updates its machines in place: `candidate`, `selected`, `updated` or `released`. Written
-   * by the `machine` workflow and its owner's workflow.
+   * Node that is drained and whose machine stays: `preservation` if it was cordoned for that, which its end undoes;
+   * `others` if it was cordoned before, and stays so. Written by the `machine` workflow.
+   */
+  cordonedBy: `${prefix}cordoned-by`,
+  /**
+   * Machine whose deployment updates its machines in place: `candidate`, `selected`, `updated` or `released`, `@` and
+   * the UID of its MachineSet. Void for another MachineSet. Written by the `machine` workflow and its owner's workflow.
    */
   inPlaceUpdate: `${prefix}in-place-update`,
   /** MachineDeployment, MachineSet: `true` makes `spec.minReadySeconds` count. Written by users. */
@@ -141,6 +151,9 @@ export const inPlaceOrders = {
   /** By the owner: it has the current template after all. */
   released: 'released',
 } as const;
+
+/** Values of the annotation `cordonedBy`. */
+export const cordoners = { preservation: 'preservation', others: 'others' } as const;
 
 /** Kubernetes' finalizer on an object deleted with `--cascade=orphan`, until its dependents have no reference to it. */
 export const orphanFinalizer = 'orphan';

@@ -30,7 +30,7 @@ export interface TemplatedNode {
  */
 export interface NodePatch {
   readonly metadata?: { readonly labels?: Change; readonly annotations?: Change };
-  readonly spec?: { readonly taints?: readonly Taint[]; readonly unschedulable?: null };
+  readonly spec?: { readonly taints?: readonly Taint[]; readonly unschedulable?: true | null };
   readonly status?: { readonly capacity: Change };
 }
 

@@ -134,6 +134,15 @@ export const DeleteVmRequest = z.object({
       'Names of the Nodes that Millwright deletes after the VMs. A VM whose Node has another name is not deleted yet: ' +
         'answer `deleting` with the name and be called again at once. Left out: delete without regard for names.',
     ),
+  mayBeUntagged: z
+    .boolean()
+    .optional()
+    .describe(
+      'Another system has begun the creation of the Machine, which has no provider ID: a VM of it may have no UID tag. ' +
+        'Before `gone`, look for a VM with the name of the Machine, the tags of `providerSpec` and no UID tag that is being ' +
+        'created or runs. Delete nothing for that: if there is one, answer it in `untaggedVm`; if there are more, fail with ' +
+        '`OutOfRange`. Left out: false.',
+    ),
   outcomeUnknown: z
     .boolean()
     .describe('A create of this Machine may still take effect: wait `settleSeconds` before saying `gone`.'),
@@ -150,6 +159,16 @@ export const VmDeletion = z.object({
     .array(nonEmpty)
     .default([])
     .describe('Names of the Nodes of the VMs that this call found, so that they go, too. Empty where none is known.'),
+  untaggedVm: z
+    .object({
+      providerID: nonEmpty.describe('Equal to `Node.spec.providerID`.'),
+      nodeName: nonEmpty.optional().describe('Name of its Node. Left out while the cloud has not chosen it.'),
+    })
+    .optional()
+    .describe(
+      'With `mayBeUntagged` and the state `deleting`: the VM that another system has made. Millwright stores that it is the ' +
+        'Machine’s, drains its Node and asks again, with its provider ID. Left out: there is none.',
+    ),
 });
 export type VmDeletion = z.infer<typeof VmDeletion>;
 

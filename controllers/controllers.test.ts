@@ -2,11 +2,11 @@ import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
 import type { Dialect } from '../api/dialect.ts';
 import { gardener } from '../api/gardener/index.ts';
-import { annotations as annotationNames, finalizers, labels, taints } from '../api/gardener/names.ts';
+import { annotations as annotationNames, finalizers, labels } from '../api/gardener/names.ts';
 import type { Machine } from '../api/gardener/schema/machine.ts';
 import type { MachineDeployment } from '../api/gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../api/gardener/schema/machine-set.ts';
-import { names } from '../api/names.ts';
+import { cordoners, names } from '../api/names.ts';
 import type { KubeObject } from '../api/objects.ts';
 import type { Node } from '../kube/core.ts';
 import { createStore } from '../kube/store.ts';
@@ -244,10 +244,10 @@ describe('the controller of machines', () => {
     } as KubeObject);
     sent = [];
     const [node] = stores.nodes.store.list();
-    const marks = { [annotationNames.scaleDownDisabled]: 'true' };
+    const marks = { [annotationNames.scaleDownDisabled]: 'true', [names.cordonedBy]: cordoners.preservation };
     for (let i = 0; i < 2; i++) {
       const metadata = { ...node?.metadata, annotations: marks, resourceVersion: String(version++) };
-      stores.nodes.put({ ...node, metadata, spec: { taints: [taints.preserved] } } as unknown as Node);
+      stores.nodes.put({ ...node, metadata, spec: { unschedulable: true } } as unknown as Node);
       await controller.handle('n/m');
     }
     expect(sent).toEqual([`signal ${id}`]);

@@ -168,6 +168,7 @@ function slim({ metadata, spec, status }: Node, ownConditions: readonly string[]
     spec: {
       ...(spec?.taints !== undefined && { taints: spec.taints }),
       ...(spec?.providerID !== undefined && { providerID: spec.providerID }),
+      ...(spec?.unschedulable && { unschedulable: true }),
     },
     status: { conditions, ...(status?.capacity !== undefined && { capacity: status.capacity }) },
   };

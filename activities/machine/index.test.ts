@@ -8,7 +8,7 @@ import { machineClasses, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { MachineLimits, MachineReport, MachineSnapshot } from '../../api/model/machine.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
-import { names } from '../../api/names.ts';
+import { cordoners, names } from '../../api/names.ts';
 import { toNodeView, toNodeViewOf } from '../../api/node.ts';
 import { verdictAnnotation } from '../../api/verdict.ts';
 import type { KubeClient } from '../../kube/client.ts';
@@ -652,6 +652,24 @@ describe('markInterrupted', () => {
       state: 'absent',
     });
     expect(await taintsOf(name)).toEqual(others);
+  });
+});
+
+describe('uncordonNode', () => {
+  it.each([
+    ['undoes a cordon', {}, undefined],
+    ['leaves a cordon that was there before the drain', { [names.cordonedBy]: cordoners.preservation }, true],
+  ])('%s, and says that the machine is not being deleted', async (_, ofNode: Record<string, string>, expected) => {
+    const { metadata } = await newNode({}, [ready, { type: 'Terminating', status: 'True', reason: 'ScaleDown' }]);
+    const { name } = metadata;
+    await client.patch(
+      nodes,
+      { name },
+      mergePatch({ metadata: { annotations: ofNode }, spec: { unschedulable: true } }),
+    );
+    await activities.uncordonNode(refOf(await newMachine()), name);
+    const { spec, status } = await client.get(nodes, { name });
+    expect([spec?.unschedulable, status?.conditions?.map(({ type }) => type)]).toEqual([expected, ['Ready']]);
   });
 });
 

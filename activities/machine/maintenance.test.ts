@@ -5,7 +5,7 @@ import { annotations, labels, taints } from '../../api/gardener/names.ts';
 import { machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
-import { names } from '../../api/names.ts';
+import { cordoners, names } from '../../api/names.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { type Node, nodes, volumeAttachments } from '../../kube/core.ts';
 import type { EventRecord } from '../../kube/events.ts';
@@ -64,15 +64,14 @@ describe('what a preservation writes', () => {
 
   async function seen(ref: ObjectRef) {
     const machine: Machine = await client.get(machines, ref);
-    const node: Node = await client.get(nodes, { name: ref.name });
-    const condition = node.status?.conditions?.find(({ type }) => type === 'Preserved');
+    const { metadata, spec, status }: Node = await client.get(nodes, { name: ref.name });
+    const condition = status?.conditions?.find(({ type }) => type === 'Preserved');
     return {
       ofMachine: machine.metadata.annotations ?? {},
       status: machine.status?.currentStatus,
-      ofNode: node.metadata.annotations ?? {},
-      taints: (node.spec?.taints ?? [])
-        .map(({ key: taint }) => taint)
-        .filter((taint) => taint === taints.preserved.key),
+      ofNode: metadata.annotations ?? {},
+      isCordoned: spec?.unschedulable === true,
+      isTainted: spec?.taints?.some((taint) => taint.key === taints.preserved.key) === true,
       condition: condition && [condition.status, condition.message],
     };
   }
@@ -80,8 +79,14 @@ describe('what a preservation writes', () => {
   const kept = {
     ofMachine: { [noted]: 'when-failed' },
     status: { phase: 'Failed', lastUpdateTime: '2030-01-01T00:00:00Z', preserveExpiryTime: expiry },
-    ofNode: { [key]: 'when-failed', [scaleDownDisabled]: 'true', [scaleDownDisabledByMcm]: 'true' },
-    taints: [taints.preserved.key],
+    ofNode: {
+      [key]: 'when-failed',
+      [scaleDownDisabled]: 'true',
+      [scaleDownDisabledByMcm]: 'true',
+      [names.cordonedBy]: cordoners.preservation,
+    },
+    isCordoned: true,
+    isTainted: false,
   };
 
   it('is all there after a failure, then the Node is drained, and that is shown', async () => {
@@ -127,7 +132,10 @@ describe('what a preservation writes', () => {
 
         const wasLostAtEnd = await preserveUntilLost(ref, expiry, writes, isAnswered);
         await activitiesOf(client).maintain(ref, expiry);
-        expect(await seen(ref)).toMatchObject({ taints: [], condition: ['False', 'Preservation stopped.'] });
+        expect(await seen(ref)).toMatchObject({
+          isCordoned: false,
+          condition: ['False', 'Preservation stopped.'],
+        });
         const { ofMachine, ofNode, status } = await seen(ref);
         const over = { [names.preservedUntil]: expiry };
         expect([ofMachine, ofNode, status?.preserveExpiryTime]).toEqual([over, {}, undefined]);
@@ -161,11 +169,11 @@ describe('what a preservation writes', () => {
   it('leaves the Node of another VM alone', async () => {
     const ref = await newMachine('Failed', { [key]: 'now' }, { [key]: 'false' }, 'test:///other');
     expect(await activitiesOf(client).maintain(ref, at)).toMatchObject({ node: { state: 'absent' } });
-    const { ofMachine, ofNode, taints: marks, status } = await seen(ref);
-    expect([ofMachine, ofNode, marks, status?.preserveExpiryTime]).toEqual([
+    const { ofMachine, ofNode, isCordoned, status } = await seen(ref);
+    expect([ofMachine, ofNode, isCordoned, status?.preserveExpiryTime]).toEqual([
       { [key]: 'now' },
       { [key]: 'false' },
-      [],
+      false,
       expiry,
     ]);
   });

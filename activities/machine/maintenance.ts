@@ -161,7 +161,7 @@ export function createMaintenanceActivities(deps: MaintenanceDeps) {
     if (seen === undefined) return undefined;
     const { name, uid } = seen.metadata;
     const { node: change, condition } = plan(seen) ?? {};
-    // The condition first: while the taint or the annotations are there, the next step finds the end unfinished.
+    // The condition first: while the annotations are there, the next step finds the end unfinished.
     let node: Node | null = seen;
     if (condition !== undefined) {
       const patch = strategicMergePatch({ metadata: { uid }, status: { conditions: [condition] } });

@@ -143,7 +143,7 @@ export function createNodeActivities({ target, findOutage }: NodeDeps) {
       return true;
     },
 
-    /** Undoes what a drain has done to the Node of a VM that stays after all. */
+    /** Undoes what a drain has done to the Node of a VM that stays after all. A cordon that was there before stays. */
     async uncordonNode({ dialect }: ObjectRef, nodeName: string, providerID?: string): Promise<true> {
       const node = await target.find(nodes, { name: nodeName }, localRequest());
       const { type } = dialectOf(dialect).marks.terminating;
@@ -152,7 +152,9 @@ export function createNodeActivities({ target, findOutage }: NodeDeps) {
       const { uid } = node.metadata;
       const key = { name: nodeName };
       const uncordoned = strategicMergePatch({ metadata: { uid }, spec: { unschedulable: null } });
-      if ((await orNull(() => target.patch(nodes, key, uncordoned, localRequest()))) === null) return true;
+      const wasCordoned = node.metadata.annotations?.[names.cordonedBy] !== undefined;
+      const uncordon = () => orNull(() => target.patch(nodes, key, uncordoned, localRequest()));
+      if (!wasCordoned && (await uncordon()) === null) return true;
       const conditions = [{ type, $patch: 'delete' }];
       const patch = strategicMergePatch({ metadata: { uid }, status: { conditions } });
       await orNull(() => target.patch(nodes, key, patch, { ...localRequest(), subresource: 'status' }));

@@ -50,10 +50,13 @@ describe('the places of a Machine', () => {
     credentials: [{ namespace, name: 'pool' }],
   });
 
-  async function newMachine(annotations: Record<string, string> = {}): Promise<{ machine: Machine; ref: ObjectRef }> {
+  async function newMachine(
+    annotations: Record<string, string> = {},
+    held: string[] = [],
+  ): Promise<{ machine: Machine; ref: ObjectRef }> {
     const name = `m-${randomBytes(4).toString('hex')}`;
     const machine = await client.create(machines, {
-      metadata: { namespace, name, annotations },
+      metadata: { namespace, name, annotations, finalizers: held },
       spec: { class: { kind: 'MachineClass', name: 'small' } },
     });
     return { machine, ref: { dialect: 'gardener', namespace, name, uid: machine.metadata.uid } };
@@ -113,6 +116,22 @@ describe('the places of a Machine', () => {
 
     await client.patch(machines, ref, mergePatch({ spec: { providerID: 'example:///by-hand/vm-1' } }));
     expect(await placesOf(ref)).toEqual({ regions: ['now'] });
+  });
+
+  it.each([
+    ['says nothing of them', {}, false, true],
+    ['says nothing of them until its creation goes on here', {}, true, true],
+    ['was begun here', { [names.places]: '[]' }, true, undefined],
+  ])('may have a VM without UID tag if the Machine is deleted and %s', async (_, annotations, isGoneOn, expected) => {
+    const { ref } = await newMachine(annotations as Record<string, string>, ['test/held']);
+    if (isGoneOn) for (const region of ['a', 'b']) await activities.rememberPlace(ref, placeIn(region), true);
+    expect(await activities.readPlaces(ref, 'small')).not.toHaveProperty('mayBeUntagged');
+    await client.delete(machines, ref);
+    expect((await activities.readPlaces(ref, 'small'))?.mayBeUntagged).toBe(expected);
+
+    await client.patch(machines, ref, mergePatch({ spec: { providerID: 'simulated:///a/vm' } }));
+    expect(await activities.readPlaces(ref, 'small')).not.toHaveProperty('mayBeUntagged');
+    await client.patch(machines, ref, mergePatch({ metadata: { finalizers: null } }));
   });
 
   it('stay as they are where the finalizer goes on again', async () => {

@@ -25,6 +25,8 @@ export interface PlacesReading {
   readonly nodeNames?: readonly string[];
   /** How many VMs of the Machine were replaced; left out for none. */
   readonly replacements?: number;
+  /** Another system has begun the creation of the Machine, which is deleted before it has a provider ID. */
+  readonly mayBeUntagged?: true;
   readonly reading: SourceSnapshot;
   /** Why the places are not known: names the object, the field and the fix. */
   readonly problem?: string;
@@ -35,12 +37,17 @@ export function onlyPlaces(places: readonly Place[]): Readonly<Record<string, st
   return { [names.places]: JSON.stringify(places) };
 }
 
-/** The annotation once there may be a VM in this place as well, which is then the last; undefined where it says so already. */
+/**
+ * The annotation once there may be a VM in this place as well, which is then the last; undefined where it says so already.
+ * Where it says nothing yet, another system has begun the creation, and that is noted, too.
+ */
 export function withPlace(machine: KubeObject, place: Place): Readonly<Record<string, string>> | undefined {
   const { places = [] } = readAnnotation(machine);
   const last = places.at(-1);
   if (last !== undefined && isSamePlace(last, place)) return undefined;
-  return onlyPlaces([...places.filter((known) => !isSamePlace(known, place)), place]);
+  const isFirst = machine.metadata.annotations?.[names.places] === undefined;
+  const changed = onlyPlaces([...places.filter((known) => !isSamePlace(known, place)), place]);
+  return { ...changed, ...(isFirst && { [names.begunElsewhere]: 'true' }) };
 }
 
 /** The annotation with more names of Nodes that go with the Machine. */
@@ -61,7 +68,15 @@ export function placesOf(
 ): PlacesReading {
   const nodeNames = nodesOf(machine);
   const replacements = Number(machine.metadata.annotations?.[names.replacements]) || 0;
-  const known = { reading, ...(nodeNames.length > 0 && { nodeNames }), ...(replacements > 0 && { replacements }) };
+  const { annotations = {}, deletionTimestamp } = machine.metadata;
+  const isBegunElsewhere = annotations[names.places] === undefined || annotations[names.begunElsewhere] !== undefined;
+  const mayBeUntagged = isBegunElsewhere && providerID === undefined && deletionTimestamp !== undefined;
+  const known = {
+    reading,
+    ...(nodeNames.length > 0 && { nodeNames }),
+    ...(replacements > 0 && { replacements }),
+    ...(mayBeUntagged && { mayBeUntagged }),
+  };
   const { places, problem } = readAnnotation(machine);
   if (problem !== undefined) {
     const fix = `Correct it, or remove it if the ${sourceKind} still describes that place; then send the signal retryNow`;

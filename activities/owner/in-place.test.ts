@@ -4,9 +4,11 @@ import { labels } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { MachineDeploymentStrategy } from '../../api/gardener/schema/machine-deployment.ts';
+import { orderOf, toOrder } from '../../api/in-place-order.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { inPlaceOrders, names } from '../../api/names.ts';
 import { ownerNeeds } from '../../api/owner/needs.ts';
+import { controllerOf } from '../../api/owner/ownership.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { setUpOwners, template } from '../../test/support/live-owners.ts';
 import { refOf } from '../../test/support/refs.ts';
@@ -22,10 +24,11 @@ const strategyOf = (orchestrationType: 'Auto' | 'Manual', maxSurge = 0): Machine
 const change = (ref: ObjectRef, note: string) =>
   client.patch(machineDeployments, ref, mergePatch({ spec: { template: { metadata: { annotations: { note } } } } }));
 
-const orderOf = ({ metadata }: Machine) => metadata.annotations?.[names.inPlaceUpdate];
 const isReturning = ({ metadata }: Machine) => metadata.labels?.[labels.updateResult] !== undefined;
-const setOrder = ({ metadata }: Machine, order: string) =>
-  client.patch(machines, metadata, mergePatch({ metadata: { annotations: { [names.inPlaceUpdate]: order } } }));
+const setOrder = (machine: Machine, order: string) => {
+  const annotations = { [names.inPlaceUpdate]: toOrder(order, controllerOf(machine) ?? '') };
+  return client.patch(machines, machine.metadata, mergePatch({ metadata: { annotations } }));
+};
 
 /** Three machines in the middle of an update: one is selected, the others are candidates. */
 async function newUpdate(strategy = strategyOf('Auto')): Promise<{ ref: ObjectRef; turn: Machine }> {

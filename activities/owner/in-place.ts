@@ -1,11 +1,13 @@
 /** In-place updates: who is a candidate, whose turn it is, and who is handed over to the set of the current template. */
+
+import { orderOf, toOrder } from '../../api/in-place-order.ts';
 import type { UpdatedMachine } from '../../api/model/owner.ts';
 import { inPlaceOrders, names } from '../../api/names.ts';
 import type { KubeObject } from '../../api/objects.ts';
 import { setReference } from '../../api/owner/new-objects.ts';
 import type { OwnerSet } from '../../api/owner/objects.ts';
 import { controllerOf } from '../../api/owner/ownership.ts';
-import { isReleasable, orderOf } from '../../api/owner/updated-machines.ts';
+import { isReleasable } from '../../api/owner/updated-machines.ts';
 import { update } from '../../kube/update.ts';
 import { inBatches, isAsPlanned, type Step } from './step.ts';
 
@@ -31,7 +33,8 @@ export async function updateInPlace(step: Step): Promise<void> {
 type Is = (live: KubeObject) => boolean;
 
 function order(step: Step, machine: UpdatedMachine, set: OwnerSet, next: string, isDue: Is) {
-  return change(step, machine, set, isDue, () => ({ metadata: { annotations: { [names.inPlaceUpdate]: next } } }));
+  const annotations = { [names.inPlaceUpdate]: toOrder(next, set.metadata.uid) };
+  return change(step, machine, set, isDue, () => ({ metadata: { annotations } }));
 }
 
 /** One write: the machine never belongs to no set, and never to both. `from` and `to` are one when the template went back. */

@@ -4,7 +4,7 @@ import { describe } from './describe.ts';
 import { toIdentityPatch } from './machine/identity.ts';
 import { planUpdateInPlace } from './machine/in-place-update.ts';
 import { toNodePatch } from './machine/node-template.ts';
-import { planPreservation } from './machine/preservation.ts';
+import { isKept, planPreservation } from './machine/preservation.ts';
 import { toMachineSnapshot } from './machine/snapshot.ts';
 import { listSources, readSource, secretsOf, sourceNameOf, versionOf, zoneOf } from './machine/source.ts';
 import { creationPhase, toEventNote, toStatusPatch } from './machine/status.ts';
@@ -40,7 +40,7 @@ export const gardener: Dialect = {
     startupTaints: [taints.criticalComponentsNotReady.key],
     terminating: { type: terminating, unhealthy, otherwise },
     ownConditions: [preserved, updated],
-    preservedTaint: taints.preserved.key,
+    isKept,
   },
   machine: {
     creationPhase,

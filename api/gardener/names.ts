@@ -172,7 +172,10 @@ export const taints = {
     value: 'True',
     effect: 'PreferNoSchedule',
   },
-  /** Node of a machine that is preserved and Failed. Written by the `machine` workflow. */
+  /**
+   * Node of a machine that is preserved and Failed. Millwright cordons the Node instead, and removes the taint when the
+   * machine recovers or the preservation ends. Written by machine-controller-manager only, from v0.63 on.
+   */
   preserved: { key: 'node.machine.sapcloud.io/preserved', effect: 'NoSchedule' },
   /**
    * Node: keeps a Pending machine from becoming Running; added again after an in-place update. Written by the agent on

@@ -4,6 +4,7 @@ import { gardener } from '../gardener/index.ts';
 import { annotations } from '../gardener/names.ts';
 import type { Machine } from '../gardener/schema/machine.ts';
 import type { MachineDeployment } from '../gardener/schema/machine-deployment.ts';
+import { toOrder } from '../in-place-order.ts';
 import type { OwnerView, SetView } from '../model/owner.ts';
 import { inPlaceOrders, names } from '../names.ts';
 import { toCandidates } from './candidates.ts';
@@ -142,7 +143,7 @@ describe('toCandidates', () => {
     const kept = machine('kept', 'pool-1', 'Failed', { annotations: { [annotations.preserve]: 'now' } });
     const working = machine('working', 'pool-1', 'Running', marked);
     const updating = machine('updating', 'pool-1', 'Running', {
-      annotations: { [names.inPlaceUpdate]: inPlaceOrders.selected },
+      annotations: { [names.inPlaceUpdate]: toOrder(inPlaceOrders.selected, 'pool-1') },
     });
     const machines = [kept, working, updating, machine('unknown', 'pool-1', 'Unknown'), machine('new', 'pool-1', '')];
     const old = set('pool-1', { active: 5, available: 2 });

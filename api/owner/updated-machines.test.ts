@@ -7,13 +7,17 @@ import { countUpdates } from './updated-machines.ts';
 
 const api = { ...gardener, nowMs: Date.now() };
 
-const { candidate, selected, updated } = inPlaceOrders;
+const ofSet = (order: string) => `${order}@set`;
+const [candidate, selected, updated] = (['candidate', 'selected', 'updated'] as const).map((each) =>
+  ofSet(inPlaceOrders[each]),
+);
 
 function machine(phase: string, order?: string, isReturning = false, reason?: string): Machine {
   const made = { name: 'm', uid: 'm', resourceVersion: '1', creationTimestamp: '2030-01-01T00:00:00Z' };
   return {
     metadata: {
       ...made,
+      ownerReferences: [{ apiVersion: 'v1', kind: 'MachineSet', name: 's', uid: 'set', controller: true }],
       ...(order !== undefined && { annotations: { [names.inPlaceUpdate]: order } }),
       ...(isReturning && { labels: { [labels.updateResult]: updateResults.successful } }),
     },
@@ -59,6 +63,14 @@ describe('the machines of a set in an in-place update', () => {
       ofNew,
       machine('Running', updated),
       { selectedAvailable: 1, updated: 1 },
+    ],
+    ['are not selected by an order for another set', ofOld, machine('Running', 'selected@other'), { unmarked: 1 }],
+    ['are not released by one either', ofNew, machine('Running', 'selected@other'), undefined],
+    [
+      'count as selected by an order without a set, which others have to settle',
+      ofOld,
+      machine('Running', inPlaceOrders.selected),
+      { selected: 1, selectedAvailable: 1 },
     ],
     ['are returning', ofNew, machine('Running', undefined, true), { returning: 1 }],
   ])('%s', (_, set, one, expected) => {

@@ -1,16 +1,12 @@
 /** Machines that are updated in place, as their owner reads them: pure. */
 import type { OwnerApi, OwnerApiAt } from '../dialect.ts';
+import { countedOrderOf, orderOf } from '../in-place-order.ts';
 import type { InPlaceReading, OwnerView, SetView, UpdateCounts, UpdatedMachine } from '../model/owner.ts';
-import { inPlaceOrders, names } from '../names.ts';
+import { inPlaceOrders } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
 import { isAvailable } from './availability.ts';
 import { byDeletionOrder, isActive } from './machines.ts';
 import { groupByController } from './ownership.ts';
-
-/** One of `inPlaceOrders`; undefined: it takes no part in an update. */
-export function orderOf({ metadata }: KubeObject): string | undefined {
-  return metadata.annotations?.[names.inPlaceUpdate];
-}
 
 const isCandidate = (machine: KubeObject) => orderOf(machine) === inPlaceOrders.candidate;
 const isUpdated = (machine: KubeObject) => orderOf(machine) === inPlaceOrders.updated;
@@ -18,7 +14,8 @@ const isUpdated = (machine: KubeObject) => orderOf(machine) === inPlaceOrders.up
 /** Whether it is the turn of a machine: its owner has said so, or whoever was at it before this owner. */
 function isTurn({ owner }: OwnerApi, machine: KubeObject): boolean {
   const isAlready = orderOf(machine) !== inPlaceOrders.released && owner.inPlaceUpdate?.isUnderWay(machine) === true;
-  return isUpdated(machine) || orderOf(machine) === inPlaceOrders.selected || isAlready;
+  const order = countedOrderOf(machine);
+  return order === inPlaceOrders.updated || order === inPlaceOrders.selected || isAlready;
 }
 
 function isWaiting(api: OwnerApi, machine: KubeObject): boolean {
@@ -38,7 +35,7 @@ function isReturning({ owner }: OwnerApi, { metadata }: KubeObject): boolean {
 
 /** Whether a machine of an old set does not know yet that it is to be updated. One that is returning learns it afterwards. */
 function isUnmarked(api: OwnerApi, machine: KubeObject): boolean {
-  return orderOf(machine) === undefined && !isReturning(api, machine);
+  return countedOrderOf(machine) === undefined && !isReturning(api, machine);
 }
 
 /** Whether the Node of a machine is about to be drained for its update, is drained, or does not take pods again yet. */

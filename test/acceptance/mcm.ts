@@ -209,7 +209,7 @@ export const mcm: readonly { row: number; title: string }[] = [
   { row: 93, title: 'Preserve `now` protects a machine at once, with expiry, condition and a mark for the autoscaler' },
   {
     row: 94,
-    title: 'Preserve `when-failed` begins at the failure with taint and drain, ends on recovery and is armed again',
+    title: 'Preserve `when-failed` begins at the failure with cordon and drain, ends on recovery and is armed again',
   },
   { row: 95, title: 'Failed machines are preserved by themselves up to the limit; a lower limit lets the surplus go' },
   { row: 96, title: 'Preserve `false` prevents and ends it; at expiry the marks go and a Failed machine is replaced' },

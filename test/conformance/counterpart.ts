@@ -52,8 +52,8 @@ export interface Counterpart {
   readonly manyVms: number;
   /** Number of calls to the cloud so far. */
   calls(): Promise<number>;
-  /** Makes VMs without the provider, with a Machine UID if one is given. Answers their provider IDs. */
-  makeVms(owner: Owner, count: number, uid?: string): Promise<string[]>;
+  /** Makes VMs without the provider. Answers their provider IDs. */
+  makeVms(owner: Owner, count: number, of?: { readonly uid?: string; readonly name?: string }): Promise<string[]>;
   /** Ends the fault, and deletes all that exists. */
   reset(): Promise<void>;
   stop(): Promise<void>;

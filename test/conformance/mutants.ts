@@ -101,6 +101,14 @@ export const mutants: readonly Mutant[] = [
     })),
   },
   {
+    title: 'does not look for the VM of another system',
+    caughtBy: 'delete a Machine that another system has begun to create',
+    seen: /it answers gone and no VM/,
+    make: changed((good) => ({
+      deleteVm: (request, context) => good.deleteVm(without(request, 'mayBeUntagged'), context),
+    })),
+  },
+  {
     title: 'deletes for the sweep whatever the UID is',
     caughtBy: 'delete one resource for the sweep',
     seen: /deleteVm was not refused/,

@@ -1,10 +1,11 @@
 /** Machines that are kept for people to look at, in every way in which MCM keeps them. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { annotations, labels, taints } from '../../api/gardener/names.ts';
+import { annotations, labels } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
+import { names } from '../../api/names.ts';
 import { type Node, nodes, pods } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
@@ -53,7 +54,7 @@ describe('a preserved machine', () => {
   const nodeOf = ({ name }: ObjectRef): Promise<Node> => millwright.target.get(nodes, { name });
   const expiryOf = ({ status }: Machine) => status?.currentStatus?.preserveExpiryTime;
   const conditionOf = ({ status }: Node) => status?.conditions?.find(({ type }) => type === 'Preserved');
-  const isTainted = ({ spec }: Node) => spec?.taints?.some(({ key }) => key === taints.preserved.key) === true;
+  const isCordoned = ({ spec }: Node) => spec?.unschedulable === true;
   const marksOf = ({ metadata }: Node) => ({
     [scaleDownDisabled]: metadata.annotations?.[scaleDownDisabled],
     [scaleDownDisabledByMcm]: metadata.annotations?.[scaleDownDisabledByMcm],
@@ -79,7 +80,7 @@ describe('a preserved machine', () => {
       const node = await nodeOf(ref);
       const machine = await machineOf(ref); // after it: the expiry was written before anything on the Node
       const isDrained = conditionOf(node)?.message?.startsWith('Preserved node drained successfully.') === true;
-      return phaseOf(machine) === 'Failed' && isDrained && isTainted(node) && { machine, node };
+      return phaseOf(machine) === 'Failed' && isDrained && isCordoned(node) && { machine, node };
     });
 
   const untilReleased = (ref: ObjectRef) =>
@@ -106,7 +107,7 @@ describe('a preserved machine', () => {
     const { machine, node } = await untilPreserved(ref);
     expect(inHours(expiryOf(machine))).toBeCloseTo(1, 1);
     expect(marksOf(node)).toEqual(byMcm);
-    expect(isTainted(node)).toBe(false);
+    expect(isCordoned(node)).toBe(false);
     expect(conditionOf(node)).toMatchObject({
       reason: 'Preserved by user.',
       message: `Machine preserved until ${expiryOf(machine)}.`,
@@ -131,7 +132,7 @@ describe('a preserved machine', () => {
     expect(await millwright.vmsOf(ref)).toMatchObject([{ state: 'terminated' }]);
   });
 
-  it('[mcm 94] by `when-failed` has it from its failure on, with taint and drain, until it recovers, and then again', async () => {
+  it('[mcm 94] by `when-failed` has it from its failure on, with cordon and drain, until it recovers, and then again', async () => {
     const [ref] = (await pool('armed', 1)) as [ObjectRef];
     const { namespace } = ref;
     await annotateNode(ref, 'when-failed');
@@ -145,15 +146,15 @@ describe('a preserved machine', () => {
       await fail(ref);
       const { machine, node } = await untilKept(ref);
       expect(inHours(expiryOf(machine))).toBeCloseTo(1, 1);
-      expect([isTainted(node), marksOf(node)]).toEqual([true, byMcm]);
-      expect(node.spec?.unschedulable).toBeUndefined();
+      expect([isCordoned(node), marksOf(node)]).toEqual([true, byMcm]);
       expect(node.status?.conditions?.map(({ type }) => type)).not.toContain('Terminating');
       expect(await isGone(namespace, `armed-${round}`)).toBe(true);
 
       await recover(ref);
       const after = await untilReleased(ref);
       expect(phaseOf(after.machine)).toBe('Running');
-      expect([isTainted(after.node), marksOf(after.node)]).toEqual([false, {}]);
+      expect([isCordoned(after.node), marksOf(after.node)]).toEqual([false, {}]);
+      expect(after.node.metadata.annotations?.[names.cordonedBy]).toBeUndefined();
       expect(conditionOf(after.node)?.reason).toBe('Preservation stopped.');
       expect(after.node.metadata.annotations?.[preserve]).toBe('when-failed');
     }

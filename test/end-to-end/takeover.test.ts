@@ -2,12 +2,14 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { annotations, deletionSteps, labels, taints } from '../../api/gardener/names.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
+import { names } from '../../api/names.ts';
 import type { KubeObject, Resource } from '../../api/objects.ts';
-import { leases, pods } from '../../kube/core.ts';
+import { leases, nodes, pods } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { atStep, type McmMachine, playMcm, secondsAgo } from '../support/mcm.ts';
 import { readAsMcm } from '../support/mcm-reader.ts';
+import { reportCondition } from '../support/node-conditions.ts';
 import { refOf } from '../support/refs.ts';
 import { until } from '../support/until.ts';
 
@@ -36,6 +38,25 @@ const cordoned = {
   status: { conditions: [{ type: 'Terminating', status: 'True', reason: 'ScaleDown' }] },
 };
 const terminating = { phase: 'Terminating', isDeleted: true } as const;
+const keptFromAutoscaler = { [annotations.scaleDownDisabled]: 'true', [annotations.scaleDownDisabledByMcm]: 'true' };
+
+/** A machine that MCM v0.62 has preserved in Failed: it has cordoned and drained the Node. */
+function preservedFailed(reason: string, marks: Pick<McmMachine, 'metadata' | 'node'>): McmMachine {
+  const message = 'Preserved node drained successfully. Machine preserved until 2030-01-01 00:00:00 +0000 UTC.';
+  const preserved = { type: 'Preserved', status: 'True', reason, message };
+  return {
+    vm: 'joined',
+    phase: 'Failed',
+    operation: { ...unhealthy.operation, state: 'Failed' },
+    current: { preserveExpiryTime: inAnHour() },
+    ...marks,
+    node: {
+      ...marks.node,
+      spec: { unschedulable: true },
+      status: { conditions: [...notReady.conditions, preserved] },
+    },
+  };
+}
 
 /** Machines that need nothing. */
 const resting: Readonly<Record<string, McmMachine>> = {
@@ -48,43 +69,21 @@ const resting: Readonly<Record<string, McmMachine>> = {
     current: { timeoutActive: true, lastUpdateTime: secondsAgo(0) },
     node: { status: notReady },
   },
-  'preserved-failed': {
-    vm: 'joined',
-    phase: 'Failed',
-    operation: { ...unhealthy.operation, state: 'Failed' },
-    current: { preserveExpiryTime: inAnHour() },
+  'preserved-failed': preservedFailed('Preserved by user.', {
     metadata: { annotations: { [annotations.lastAppliedNodePreserveValue]: 'now' } },
-    node: {
-      metadata: {
-        annotations: {
-          [annotations.preserve]: 'now',
-          [annotations.scaleDownDisabled]: 'true',
-          [annotations.scaleDownDisabledByMcm]: 'true',
-        },
-      },
-      spec: { taints: [taints.preserved] },
-      status: {
-        conditions: [
-          ...notReady.conditions,
-          {
-            type: 'Preserved',
-            status: 'True',
-            reason: 'Preserved by user.',
-            message: 'Preserved node drained successfully.',
-          },
-        ],
-      },
-    },
-  },
+    node: { metadata: { annotations: { [annotations.preserve]: 'now', ...keptFromAutoscaler } } },
+  }),
+  'preserved-by-set': preservedFailed('Preserved by MCM.', {
+    metadata: { annotations: { [annotations.preserve]: 'auto-preserved' } },
+    node: { metadata: { annotations: keptFromAutoscaler } },
+  }),
   'preserved-running': {
     vm: 'joined',
     phase: 'Running',
     current: { preserveExpiryTime: inAnHour() },
     metadata: { annotations: { [annotations.preserve]: 'now' } },
     node: {
-      metadata: {
-        annotations: { [annotations.scaleDownDisabled]: 'true', [annotations.scaleDownDisabledByMcm]: 'true' },
-      },
+      metadata: { annotations: keptFromAutoscaler },
       status: {
         conditions: [
           { type: 'Ready', status: 'True' },
@@ -164,6 +163,7 @@ const deleting: Readonly<Record<string, McmMachine>> = {
   },
   'at-vm-status': { vm: 'joined', ...terminating, operation: atStep('getVmStatus') },
   'at-vm-status-unnamed': { vm: 'none', ...terminating, operation: atStep('getVmStatus') },
+  'at-vm-status-unnamed-with-vm': { vm: 'made', isNamed: false, ...terminating, operation: atStep('getVmStatus') },
   'at-drain': { vm: 'joined', ...terminating, operation: atStep('drain', 'VM status: found. '), node: cordoned },
   'at-refused-drain': {
     vm: 'joined',
@@ -282,6 +282,22 @@ describe('a fleet that MCM leaves', () => {
     expect(started.filter((name) => restingNames.includes(name))).toEqual(['takeover-unknown']);
   });
 
+  it('uncordons the Node of a machine that MCM has preserved in Failed when it recovers', async () => {
+    const { target } = millwright;
+    const { name } = keyOf('preserved-by-set');
+    await reportCondition(target, name, 'Ready', 'True');
+    await millwright.untilPhase(refOf(await machineOf('preserved-by-set')), 'Running');
+    const { spec } = await until('its preservation is over', async (see) => {
+      const node = see(await target.get(nodes, { name }));
+      const { preserveExpiryTime } = (await machineOf('preserved-by-set')).status?.currentStatus ?? {};
+      return preserveExpiryTime === undefined ? node : undefined;
+    });
+    expect([spec?.unschedulable, spec?.taints?.filter(({ key }) => key === taints.preserved.key)]).toEqual([
+      undefined,
+      [],
+    ]);
+  });
+
   it('[mcm 86 partly] thaws what MCM has frozen: label and condition are gone from the set and its deployment, which get all machines', async () => {
     const { control, namespace } = millwright;
     await until('the set that was frozen has all machines', async () => {
@@ -398,12 +414,17 @@ describe('a fleet that MCM leaves', () => {
   });
 
   it('is taken over once more, with the workflows of before still open, after MCM has deleted and made machines', async () => {
-    const { control, cloud } = millwright;
+    const { control, target, cloud } = millwright;
     await cloud.setFaults();
     const { vmsEver } = await cloud.stats();
     const gone = refOf(await machineOf('never-joins'));
     await mcm.remove('takeover-never-joins');
     await mcm.machine('takeover-made-meanwhile', resting['running']!);
+    const orders = ['selected', 'selected@another'];
+    for (const [i, order] of orders.entries()) {
+      const metadata = { annotations: { [names.inPlaceUpdate]: order } };
+      await mcm.machine(`takeover-updated-${i}`, { ...resting['running']!, metadata });
+    }
     await control.delete(machines, keyOf('late'));
 
     await millwright.start();
@@ -414,6 +435,13 @@ describe('a fleet that MCM leaves', () => {
       return status.name === 'COMPLETED';
     });
     expect(phaseOf(await machineOf('made-meanwhile'))).toBe('Running');
-    expect((await cloud.stats()).vmsEver).toBe(vmsEver + 1);
+    expect((await cloud.stats()).vmsEver).toBe(vmsEver + 1 + orders.length);
+    for (const i of orders.keys()) {
+      await until('the order of an update that MCM has completed is gone', async () => {
+        return (await machineOf(`updated-${i}`)).metadata.annotations?.[names.inPlaceUpdate] === undefined;
+      });
+      const { metadata, spec } = await target.get(nodes, { name: keyOf(`updated-${i}`).name });
+      expect([metadata.labels?.[labels.selectedForUpdate], spec?.unschedulable]).toEqual([undefined, undefined]);
+    }
   });
 });

@@ -114,7 +114,7 @@ func read(object []byte) *answer {
 		for _, summary := range deployment.Status.FailedMachines {
 			a.readOperation(summary.LastOperation)
 		}
-		a.Doomed = annotations.GetMachineNamesTriggeredForDeletion(deployment)
+		a.Doomed = annotations.GetMachineNamesWithDeletionTimesTriggeredForDeletion(deployment)
 	case "MachineClass":
 		a.decode(object, &v1alpha1.MachineClass{})
 	case "Node":

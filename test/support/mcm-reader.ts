@@ -22,22 +22,16 @@ export interface McmReading {
   readonly holder?: string;
 }
 
-/** Fields that are younger than the version of MCM that can be had: those of the preservation of machines. */
-const younger = /unknown field ".*([Pp]reserve|preserved)\w*"/;
-
 /** The path of the program. Builds it at the first call on a machine. */
 export function findMcmReader(): Promise<string> {
-  return findOwnProgram({ name: 'mcm-reader', module, minutes: 1 });
+  return findOwnProgram({ name: 'mcm-reader', module, minutes: 2 });
 }
 
-/** Has MCM's own code read the objects, each with its kind. Fields that are only younger than it are no problem. */
+/** Has MCM's own code read the objects, each with its kind. */
 export async function readAsMcm(objects: readonly object[]): Promise<McmReading[]> {
   const reader = spawn(await findMcmReader(), { stdio: ['pipe', 'pipe', 'inherit'] });
   reader.stdin.end(JSON.stringify(objects));
   const [answers, [code]] = await Promise.all([json(reader.stdout), once(reader, 'close')]);
   if (code !== 0) throw new Error(`the reader has ended with ${code}`);
-  return (answers as McmReading[]).map((answer) => ({
-    ...answer,
-    problems: answer.problems.filter((problem) => !younger.test(problem)),
-  }));
+  return answers as McmReading[];
 }

@@ -348,8 +348,10 @@ function playCluster(
     const known = places ?? (reading.cloud === undefined ? undefined : [reading.cloud]);
     const problem = known === undefined ? `${reading.problem}: without it Millwright cannot find the VM` : undefined;
     const { machine } = cluster;
+    const isUnnamed = machine.deletingSince !== undefined && machine.providerID === undefined;
     return {
       machine,
+      ...(isUnnamed && places === undefined && { mayBeUntagged: true as const }),
       places: known ?? [],
       nodeNames,
       replacements,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { readClassVerdict, readInterruptions, readVm, readVolumeIds } from './answers.ts';
+import { readClassVerdict, readInterruptions, readVm, readVmDeletion, readVolumeIds } from './answers.ts';
 
 const vm = { state: 'running', providerID: 'example:///vm-1', nodeName: 'node-1', addresses: [] };
 
@@ -29,6 +29,27 @@ describe('readVm', () => {
       outcomeUnknown: true,
       blockedOn: 'CloudApi',
     });
+  });
+});
+
+describe('readVmDeletion', () => {
+  it('takes its fields, and null for left out', () => {
+    expect(readVmDeletion({ state: 'gone', nodeNames: null, untaggedVm: null })).toEqual({
+      state: 'gone',
+      nodeNames: [],
+    });
+    const found = { state: 'deleting', nodeNames: [], untaggedVm: { providerID: 'example:///vm-1', nodeName: null } };
+    expect(readVmDeletion(found)).toEqual({ ...found, untaggedVm: { providerID: 'example:///vm-1' } });
+  });
+
+  it.each([
+    [null, 'state undefined: expected deleting, gone'],
+    [{ state: 'gone', nodeNames: 'n' }, 'nodeNames "n": expected a list of strings'],
+    [{ state: 'deleting', untaggedVm: 'vm-1' }, 'untaggedVm "vm-1": expected a providerID'],
+    [{ state: 'deleting', untaggedVm: { providerID: '' } }, 'untaggedVm {"providerID":""}'],
+    [{ state: 'deleting', untaggedVm: { providerID: 'x', nodeName: 7 } }, 'untaggedVm {"providerID":"x","nodeName":7}'],
+  ])('[invariant 2 partly] refuses %j, so that nothing counts as gone', (answer, problem) => {
+    expect(readVmDeletion(answer)).toMatchObject({ code: 'Internal', message: expect.stringContaining(problem) });
   });
 });
 

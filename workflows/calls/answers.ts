@@ -26,13 +26,17 @@ export function readVm(answer: unknown): Vm | Failure {
 }
 
 /** The same for an answer to `deleteVm`. Nothing counts as gone before the answer is understood. */
-export function readVmDeletion(answer: unknown): Pick<VmDeletion, 'state' | 'nodeNames'> | Failure {
-  const { state, nodeNames }: Partial<Record<keyof VmDeletion, unknown>> = Object(answer);
+export function readVmDeletion(answer: unknown): VmDeletion | Failure {
+  const { state, nodeNames, untaggedVm }: Partial<Record<keyof VmDeletion, unknown>> = Object(answer);
   if (state !== 'deleting' && state !== 'gone') return unusable('deleteVm', 'state', state, 'deleting, gone');
   const names = nodeNames ?? [];
-  return isListOfTexts(names)
-    ? { state, nodeNames: names }
-    : unusable('deleteVm', 'nodeNames', names, 'a list of strings');
+  if (!isListOfTexts(names)) return unusable('deleteVm', 'nodeNames', names, 'a list of strings');
+  if (untaggedVm === undefined || untaggedVm === null) return { state, nodeNames: names };
+  const { providerID, nodeName = null }: Partial<Record<string, unknown>> = Object(untaggedVm);
+  const isNamed = nodeName === null || (typeof nodeName === 'string' && nodeName !== '');
+  if (typeof providerID !== 'string' || providerID === '' || !isNamed)
+    return unusable('deleteVm', 'untaggedVm', untaggedVm, 'a providerID, and a nodeName if it is known');
+  return { state, nodeNames: names, untaggedVm: { providerID, ...(nodeName !== null && { nodeName }) } };
 }
 
 /** An answer to `validateClass`. Without a usable `listScope` a source has none. */

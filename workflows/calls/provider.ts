@@ -78,7 +78,7 @@ export type VmDeletionScope = Omit<DeleteVmRequest, keyof Place | 'only'>;
 export async function deleteVm(
   { provider, credentials, ...place }: Place,
   scope: VmDeletionScope,
-): Promise<Pick<VmDeletion, 'state' | 'nodeNames'> | Failure> {
+): Promise<VmDeletion | Failure> {
   try {
     const request = { ...place, ...scope, credentials: [...credentials] };
     const summary = `all VMs of ${scope.machine.name}`;

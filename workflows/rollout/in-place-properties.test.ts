@@ -4,8 +4,9 @@ import fc from 'fast-check';
 import { finalizers, labels, updateResults } from '../../api/gardener/names.ts';
 import { machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
+import { orderOf, toOrder } from '../../api/in-place-order.ts';
 import { inPlaceOrders, names } from '../../api/names.ts';
-import { orderOf } from '../../api/owner/updated-machines.ts';
+import { controllerOf } from '../../api/owner/ownership.ts';
 import { isLong } from '../../test/support/long.ts';
 import { isActive } from '../../test/support/machine-facts.ts';
 import { createWorld, phaseOf, template, type World } from '../../test/support/owner-world.ts';
@@ -92,7 +93,8 @@ function advance(world: World, machine: Machine | undefined): void {
   const edit = (change: object) => world.edit(machines, machine, change);
   const order = orderOf(machine);
   const enter = (next: string) => edit({ status: { currentStatus: { phase: next } } });
-  const setOrder = (next: string | null) => edit({ metadata: { annotations: { [names.inPlaceUpdate]: next } } });
+  const setOrder = (next: string | null) =>
+    edit({ metadata: { annotations: { [names.inPlaceUpdate]: next && toOrder(next, controllerOf(machine) ?? '') } } });
   if (metadata.deletionTimestamp !== undefined) edit({ metadata: { finalizers: [] } });
   else if (phase === '') {
     edit({ metadata: { finalizers: [finalizers.machine] } });
@@ -161,7 +163,11 @@ async function settle(world: World, isManual: boolean): Promise<void> {
     for (const machine of [...world.machines]) {
       if (isManual && orderOf(machine) === inPlaceOrders.candidate)
         world.edit(machines, machine, {
-          metadata: { annotations: { [names.inPlaceUpdate]: inPlaceOrders.selected } },
+          metadata: {
+            annotations: {
+              [names.inPlaceUpdate]: toOrder(inPlaceOrders.selected, controllerOf(machine) ?? ''),
+            },
+          },
         });
       advance(
         world,

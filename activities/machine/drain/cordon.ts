@@ -20,7 +20,7 @@ export interface Cordon {
   readonly nodeUid?: string;
   /** Whether the machine was unhealthy when its deletion began; undefined when nobody knows any more. */
   readonly wasUnhealthy?: boolean;
-  /** Only a node that goes gets the condition Terminating. That of a preserved machine is not even cordoned. */
+  /** Only a node that goes gets the condition Terminating. That of a preserved machine was cordoned by its preservation. */
   readonly purpose: 'deletion' | MaintenancePurpose;
 }
 

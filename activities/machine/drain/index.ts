@@ -143,7 +143,7 @@ export async function drain(deps: DrainDeps, request: DrainRequest, call: CallCo
   return { kind: 'drained' };
 }
 
-/** The node, cordoned unless its machine is preserved; undefined when the machine has none. */
+/** The node, cordoned; its preservation has done that if the machine is preserved. undefined when the machine has none. */
 async function prepare(target: KubeClient, request: DrainRequest, signal: AbortSignal): Promise<Node | undefined> {
   return request.purpose === 'preservation' ? findNode(target, request, signal) : cordon(target, request, signal);
 }

@@ -336,13 +336,16 @@ describe('deleteVm', () => {
     expect(ec2.requests('TerminateInstances').map(({ params }) => params['InstanceId.1'])).toEqual(['i-mcm']);
   });
 
-  it('deletes nothing by its name', async () => {
+  it('deletes nothing by its name, and answers what has it where another system has begun the creation', async () => {
     ec2.answer({
       DescribeInstances: (params) =>
         filtersOf(params)['tag:Name'] === undefined ? '' : reservations(instance('i-mcm', { tags: ofMcm })),
     });
 
     expect(await provider.deleteVm(deletion(), call())).toMatchObject({ state: 'gone' });
+    expect(await provider.deleteVm(deletion({ mayBeUntagged: true }), call())).toMatchObject({
+      untaggedVm: { providerID: 'aws:///eu-west-1/i-mcm' },
+    });
     expect(ec2.requests('TerminateInstances')).toEqual([]);
   });
 

@@ -471,12 +471,15 @@ describe('deleteVm', () => {
     expect(deleted()).toEqual([]);
   });
 
-  it('deletes nothing by its name', async () => {
+  it('deletes nothing by its name, and answers what has it where another system has begun the creation', async () => {
     arm.answer({
       'GET virtualMachines/workers-1': vm({ own: ownershipTags }),
       'GET networkInterfaces': list(nic({ own: ownershipTags })),
     });
     expect(await provider.deleteVm(deletion(), call())).toMatchObject({ state: 'gone' });
+    expect(await provider.deleteVm(deletion({ mayBeUntagged: true }), call())).toMatchObject({
+      untaggedVm: { providerID: 'azure:///westeurope/workers-1', nodeName: 'workers-1' },
+    });
     expect(deleted()).toEqual([]);
   });
 

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import type { DeleteVmRequest, EnsureVmRequest } from '../../../api/provider.ts';
 import { refusal } from '../../../test/support/refusal.ts';
 import type { CallContext, SecretData } from '../provider.ts';
-import type { Cloud, CloudItem, CloudVm, CreationFailure, Refusal } from './cloud.ts';
+import type { Cloud, CloudItem, CloudVm, CreationFailure, Refusal, Session, Tags } from './cloud.ts';
 import { createProvider } from './provider.ts';
 import type { Allowance } from './request-rate.ts';
 
@@ -22,6 +22,8 @@ class Answer extends Error {
 interface FakeOptions {
   readonly settleSeconds?: number;
   readonly perSecond?: number;
+  /** Whether it can look VMs up by their name. */
+  readonly hasNames?: boolean;
   /** Whether it ignores that it is asked only for what has a UID. */
   readonly listsAll?: boolean;
   /** Throws what each request with this name throws, if it does. */
@@ -38,6 +40,7 @@ interface FakeOptions {
 function startFake({
   settleSeconds = 0,
   perSecond = 1_000,
+  hasNames = true,
   listsAll = false,
   onRequest = () => {},
   partsFirst = [],
@@ -84,6 +87,15 @@ function startFake({
       await send(() => note('list'));
       return [...items.values()].filter((item) => listsAll || item.tags['millwright.dev/machine-uid'] === own);
     },
+    ...(hasNames && {
+      async findByName({ send }: Session<{ key: string }>, name: string, wanted: Tags) {
+        await send(() => note(`find ${name}`));
+        const isWanted = ({ tags }: CloudVm) => Object.entries(wanted).every(([key, value]) => tags[key] === value);
+        return [...items.values()]
+          .filter((item) => item.kind === 'vm')
+          .filter((vm) => vm.name === name && isWanted(vm));
+      },
+    }),
     async findVm({ send }, id) {
       await send(() => note(`find ${id}`));
       return [...items.values()].filter((item) => item.id === id);
@@ -452,6 +464,83 @@ describe('interruptions', () => {
     expect(first).toEqual({ items: [{ providerID: 'fake:///a/first', reason: 'soon' }], nextPage: 'two' });
     expect(second).toEqual({ items: [{ providerID: 'fake:///a/two', reason: 'soon' }] });
     expect(requests).toEqual(['interruptions', 'interruptions']);
+  });
+});
+
+describe('the deletion of a Machine that another system has begun to create', () => {
+  const begun = { ...deletion, mayBeUntagged: true };
+  const named = (id: string, more: Partial<CloudVm> = {}) =>
+    vm(id, { name: machine.name, tags: scope.providerSpec.tags, ...more });
+
+  it('[invariant 2] answers the VM that has its name, and deletes nothing before it is the Machine’s', async () => {
+    const { provider, put, left } = startFake();
+    put(named('a', { nodeName: 'node-a' }), vm('of-other-name', { tags: scope.providerSpec.tags }));
+
+    expect(await provider.deleteVm(begun, context)).toEqual({
+      state: 'deleting',
+      nodeNames: [],
+      untaggedVm: { providerID: 'fake:///a/a', nodeName: 'node-a' },
+    });
+    expect(await provider.deleteVm({ ...deletion, providerID: 'fake:///a/a' }, context)).toMatchObject({
+      state: 'gone',
+    });
+    expect(left()).toEqual(['of-other-name']);
+  });
+
+  it('[invariant 2] deletes what has its UID before it looks for a name', async () => {
+    const { provider, put, left } = startFake();
+    put(vm('tagged'), nic('nic-1'), named('a'));
+
+    expect(await provider.deleteVm(begun, context)).toMatchObject({ untaggedVm: { providerID: 'fake:///a/a' } });
+    expect(left()).toEqual(['a']);
+  });
+
+  it.each<[string, Partial<CloudVm>]>([
+    ['has the UID of another Machine', { tags: { ...scope.providerSpec.tags, 'millwright.dev/machine-uid': 'other' } }],
+    ['has not the tags of the class', { tags: { cluster: 'b' } }],
+    ['was stopped', { state: 'stopped' }],
+    ['is gone', { state: 'gone' }],
+  ])('leaves a VM of its name alone that %s', async (_, more) => {
+    const { provider, put, left } = startFake();
+    put(named('a', more));
+
+    expect(await provider.deleteVm(begun, context)).toEqual({ state: 'gone', nodeNames: [] });
+    expect(left()).toEqual(['a']);
+  });
+
+  it('fails where several VMs may be its own, and deletes none', async () => {
+    const { provider, put, left } = startFake();
+    put(named('a'), named('b'));
+
+    expect(await refusal(provider.deleteVm(begun, context))).toMatchObject({
+      code: 'OutOfRange',
+      message: 'a, b have the name and tags of the Machine: set spec.providerID to one of them, or delete them',
+    });
+    expect(left()).toEqual(['a', 'b']);
+  });
+
+  it('[invariant 2] waits for a VM of its name that somebody is deleting, and names its Node', async () => {
+    let looks = 0;
+    const { provider, put, requests } = startFake({
+      onRequest(name) {
+        if (name === `find ${machine.name}` && ++looks === 3) put(named('a', { state: 'gone' }));
+      },
+    });
+    put(named('a', { state: 'deleting', nodeName: 'node-a' }));
+
+    expect(await provider.deleteVm(begun, context)).toEqual({ state: 'gone', nodeNames: ['node-a'] });
+    expect(requests.filter((name) => name.startsWith('delete'))).toEqual([]);
+  });
+
+  it('[invariant 2] is not over where the cloud does not say which VMs have its name, or the class no tags', async () => {
+    const { provider } = startFake({ onRequest: refusing(`find ${machine.name}`, 'Forbidden') });
+    expect((await refusal(provider.deleteVm(begun, context))).code).toBe('PermissionDenied');
+    expect((await refusal(provider.deleteVm({ ...begun, providerSpec: {} }, context))).code).toBe('InvalidArgument');
+  });
+
+  it('looks for no name where the cloud has none', async () => {
+    const { provider } = startFake({ hasNames: false });
+    expect(await provider.deleteVm(begun, context)).toMatchObject({ state: 'gone' });
   });
 });
 

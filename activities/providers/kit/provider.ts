@@ -67,23 +67,30 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
   }
 
   /**
-   * The VM of its name that others have made for a Machine without a provider ID. Only for a creation of unknown outcome: no
-   * VM is made before the finalizer is on. By the name alone nothing is deleted. Throws `OutOfRange` where there are several.
+   * The VM of its name that others have made for a Machine without a provider ID, and those that are being deleted. By the
+   * name alone nothing is deleted. Throws `OutOfRange` where it may be one of several.
    */
   async function findUntagged(
     session: Own,
-    { machine, providerID, providerSpec, outcomeUnknown }: EnsureVmRequest,
-  ): Promise<CloudVm[]> {
-    const tags = cloud.tags.safeParse(providerSpec).data;
-    if (!outcomeUnknown || isOurs(providerID) || cloud.findByName === undefined || tags === undefined) return [];
+    { machine, providerID, providerSpec }: Pick<EnsureVmRequest, 'machine' | 'providerID' | 'providerSpec'>,
+  ): Promise<{ readonly alive?: CloudVm; readonly dying: readonly CloudVm[] }> {
+    if (isOurs(providerID) || cloud.findByName === undefined) return { dying: [] };
+    const tags = parseOrRefuse(cloud.tags, providerSpec, 'providerSpec');
     const found = await cloud.findByName(session, machine.name, tags);
-    const untagged = found.filter((vm) => isAlive(vm) && vm.tags[names.machineUid] === undefined);
-    if (untagged.length > 1) {
-      const ids = untagged.map(({ id }) => id).join(', ');
+    const untagged = found.filter((vm) => vm.tags[names.machineUid] === undefined);
+    const [alive, ...more] = untagged.filter(isAlive);
+    if (alive && more.length > 0) {
+      const ids = [alive, ...more].map(({ id }) => id).join(', ');
       const message = `${ids} have the name and tags of the Machine: set spec.providerID to one of them, or delete them`;
       throw new ProviderError('OutOfRange', message);
     }
-    return untagged;
+    return { ...(alive && { alive }), dying: untagged.filter(({ state }) => state === 'deleting') };
+  }
+
+  /** The same for a creation. Only where its outcome is unknown: no VM is made before the finalizer is on. */
+  async function findAdoptable(session: Own, request: EnsureVmRequest): Promise<CloudVm[]> {
+    const { alive } = request.outcomeUnknown ? await findUntagged(session, request) : {};
+    return alive === undefined ? [] : [alive];
   }
 
   /** Whether a provider ID is of this cloud. */
@@ -102,7 +109,7 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
   ): Promise<Survivor> {
     const { providerID } = request;
     const own = await listOwn(session, request);
-    const listed = own.length > 0 || created ? own : await findUntagged(session, request);
+    const listed = own.length > 0 || created ? own : await findAdoptable(session, request);
     const unlisted = created && !listed.some(({ id }) => id === created.id) ? [created] : [];
     const rank = (vm: CloudVm) => (providerID !== undefined && isNamed(vm, providerID) ? 0 : isAlive(vm) ? 1 : 2);
     const [survivor, ...surplus] = [...listed.filter(isVm), ...unlisted]
@@ -121,7 +128,7 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
 
   async function deleteAll(
     session: Own,
-    request: Pick<DeleteVmRequest, 'machine' | 'providerID' | 'nodeNames' | 'outcomeUnknown'>,
+    request: Omit<DeleteVmRequest, 'only' | 'credentials'>,
     context: CallContext,
   ): Promise<VmDeletion> {
     const start = performance.now();
@@ -130,7 +137,11 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     let looking = session;
     for (let pollMs = cloud.deletionPollMs; ; pollMs = Math.min(longestPollMs, pollMs * 1.5)) {
       const lookedAt = performance.now();
-      const own = await listOwn(looking, request);
+      const listed = await listOwn(looking, request);
+      const mayBeOthers = listed.length === 0 && request.mayBeUntagged === true;
+      const { alive, dying = [] } = mayBeOthers ? await findUntagged(looking, request) : {};
+      if (alive !== undefined) return { state: 'deleting', nodeNames: [...found], untaggedVm: toIdentity(alive) };
+      const own = [...listed, ...dying];
       const vms = own.filter(isVm);
       const present = namesOf(vms);
       for (const name of present) found.add(name);
@@ -255,14 +266,14 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
    */
   async function refuse(
     session: Own,
-    { machine, providerID }: EnsureVmRequest,
+    { machine, providerID, providerSpec }: EnsureVmRequest,
     failure: ProviderError,
     context: CallContext,
   ): Promise<void> {
     const { code } = failure;
     if (code !== 'ResourceExhausted' && !failures[code].nothingMade) return;
     try {
-      const own = { machine, ...(providerID !== undefined && { providerID }), outcomeUnknown: false };
+      const own = { machine, providerSpec, ...(providerID !== undefined && { providerID }), outcomeUnknown: false };
       await deleteAll(session, own, context);
     } catch (error) {
       if (!(error instanceof ProviderError)) throw error; // what is left now goes with the next call
@@ -469,6 +480,10 @@ function toVm(vm: CloudVm): Vm {
   };
   if (state === 'creating' || state === 'running') return { ...common, state };
   return { ...common, state: 'failed', message: failure?.message ?? `the VM ${id} was ${endings[state]} in the cloud` };
+}
+
+function toIdentity({ providerID, nodeName }: CloudVm): NonNullable<VmDeletion['untaggedVm']> {
+  return { providerID, ...(nodeName !== undefined && { nodeName }) };
 }
 
 const endings = { stopped: 'stopped', failed: 'not made', deleting: 'deleted', gone: 'deleted' } as const;

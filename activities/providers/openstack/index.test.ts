@@ -688,13 +688,16 @@ describe('deleteVm', () => {
     expect(whats().filter((what) => what.startsWith('DELETE'))).toEqual([]);
   });
 
-  it('deletes nothing by its name', async () => {
+  it('deletes nothing by its name, and answers what has it where another system has begun the creation', async () => {
     cloud.answer({
       ...empty,
       'GET compute/servers/detail': { servers: [server('server-mcm', { metadata: ownershipTags })] },
     });
 
     expect(await provider.deleteVm(deletion(), call())).toMatchObject({ state: 'gone' });
+    expect(await provider.deleteVm(deletion({ mayBeUntagged: true }), call())).toMatchObject({
+      untaggedVm: { providerID: 'openstack:///one/server-mcm' },
+    });
     expect(whats().filter((what) => what.startsWith('DELETE'))).toEqual([]);
   });
 

@@ -1,8 +1,12 @@
-/** Owner, workflow, agent and people at one Machine and its Node, in any order, with workers that die between two writes. */
+/**
+ * Owner, workflow, agent and people at one Machine and its Node, in any order, with workers that die between two writes, and
+ * machine-controller-manager that leads for a moment.
+ */
 import { expect, it } from '@jest/globals';
 import fc from 'fast-check';
+import { orderOf, toOrder } from '../../in-place-order.ts';
 import { inPlaceOrders, names } from '../../names.ts';
-import { isReleasable, orderOf } from '../../owner/updated-machines.ts';
+import { isReleasable } from '../../owner/updated-machines.ts';
 import { gardener } from '../index.ts';
 import { labels, taints, updateResults } from '../names.ts';
 import type { Machine } from '../schema/machine.ts';
@@ -26,15 +30,22 @@ const time = '2030-01-01T00:00:00Z';
 const moment = { nowMs: Date.parse(time) };
 const ready = { type: 'Ready', status: 'True' };
 
-function newWorld() {
+const controlledBy = (set: string) => ({
+  ownerReferences: [{ apiVersion: 'v1', kind: 'MachineSet', name: set, uid: set, controller: true }],
+});
+
+/** @param isCordoned a person has cordoned the Node */
+function newWorld(isCordoned: boolean) {
   let machine: Machine = {
-    metadata: { name: 'm', uid: 'm', resourceVersion: '1', creationTimestamp: time },
+    metadata: { name: 'm', uid: 'm', resourceVersion: '1', creationTimestamp: time, ...controlledBy('A') },
     status: { currentStatus: { phase: 'Running', lastUpdateTime: time }, conditions: [ready] },
   };
-  let node: NonNullable<Parameters<typeof planUpdateInPlace>[1]> & {
-    readonly spec?: { readonly unschedulable?: boolean };
-  } = { metadata: { labels: {} }, spec: {}, status: { conditions: [ready] } };
-  const world = { set: 'A', current: 'B', hasPods: true };
+  let node: NonNullable<Parameters<typeof planUpdateInPlace>[1]> = {
+    metadata: { labels: {} },
+    spec: isCordoned ? { unschedulable: true } : {},
+    status: { conditions: [ready] },
+  };
+  const world = { set: 'A', current: 'B', hasPods: true, isCordoned };
   const reasonOf = () => node.status?.conditions?.find(({ type }) => type === 'InPlaceUpdate')?.reason;
   const resultOf = () => node.metadata.labels?.[labels.updateResult];
   const changeMachine = (patch: Patch) => {
@@ -50,7 +61,9 @@ function newWorld() {
     const isGone = '$patch' in condition;
     changeNode({ status: { conditions: isGone ? others : [...others, condition] } });
   };
-  const order = (to: string | null) => changeMachine({ metadata: { annotations: { [names.inPlaceUpdate]: to } } });
+  const order = (to: string) => {
+    changeMachine({ metadata: { annotations: { [names.inPlaceUpdate]: toOrder(to, world.set) } } });
+  };
 
   /** The activity `maintain`: each step of the generator is one write. */
   function* maintain(isDrained?: true): Generator<void> {
@@ -109,8 +122,9 @@ function newWorld() {
       const isReturning = machine.metadata.labels?.[labels.updateResult] !== undefined;
       if (is === inPlaceOrders.updated) {
         world.set = world.current;
-        changeMachine({ metadata: { labels: { [labels.updateResult]: updateResults.successful } } });
-        order(null);
+        const handedOver = { [labels.updateResult]: updateResults.successful };
+        const annotations = { [names.inPlaceUpdate]: null };
+        changeMachine({ metadata: { ...controlledBy(world.set), labels: handedOver, annotations } });
       } else if (world.set === world.current) {
         if (isReleasable(gardener, machine)) order(inPlaceOrders.released);
       } else if (is === undefined && !isReturning) order(inPlaceOrders.candidate);
@@ -131,6 +145,17 @@ function newWorld() {
       if (['ReadyForUpdate', 'UpdateFailed'].includes(reasonOf() ?? ''))
         changeNode({ metadata: { labels: { [labels.updateResult]: updateResults.successful } } });
     },
+    /** MCM hands the machine over, knows no order, and asks nobody who has cordoned the Node. */
+    handOverByMcm() {
+      if (resultOf() !== updateResults.successful || reasonOf() !== 'UpdateSuccessful') return;
+      running = undefined;
+      world.set = world.current;
+      world.isCordoned = false;
+      changeMachine({ metadata: controlledBy(world.set) });
+      const ofUpdate = [labels.candidateForUpdate, labels.selectedForUpdate, labels.updateResult];
+      const spec = { unschedulable: null, taints: [taints.criticalComponentsNotReady] };
+      changeNode({ metadata: { labels: Object.fromEntries(ofUpdate.map((key) => [key, null])) }, spec });
+    },
     beReady() {
       const rest = node.spec?.taints?.filter(({ key }) => key !== taints.criticalComponentsNotReady.key) ?? [];
       changeNode({ spec: { taints: rest } });
@@ -142,24 +167,26 @@ function newWorld() {
   return { actions, see: () => ({ machine, node, reason: reasonOf(), ...world }) };
 }
 
-const all = Object.keys(newWorld().actions) as (keyof ReturnType<typeof newWorld>['actions'])[];
+const all = Object.keys(newWorld(false).actions) as (keyof ReturnType<typeof newWorld>['actions'])[];
 
 /** A step needs some writes, and each of the others would stop or undo it. */
 const often = [...Array.from({ length: 16 }, () => 'write' as const), 'own', 'own', 'drain', 'drain', 'drain'] as const;
 
 it('an in-place update begins on a drained Node only, and leaves nothing behind, whatever comes first', () => {
+  const orders = fc.array(fc.constantFrom(...all, ...often), { minLength: 120, maxLength: 120 });
   fc.assert(
-    fc.property(fc.array(fc.constantFrom(...all, ...often), { minLength: 120, maxLength: 120 }), (order) => {
-      const { actions, see } = newWorld();
+    fc.property(orders, fc.boolean(), (order, wasCordoned) => {
+      const { actions, see } = newWorld(wasCordoned);
       for (const action of order) actions[action]();
       const tail = ['own', 'write', 'drain', 'write', 'write', 'write', 'succeed', 'beReady'] as const;
       for (let round = 0; round < 60; round += 1) for (const action of tail) actions[action]();
-      const { machine, node, set, current, reason } = see();
+      const { machine, node, set, current, reason, isCordoned } = see();
       expect({
         ...{ isOfCurrent: set === current, phase: machine.status?.currentStatus?.phase },
-        ...{ order: orderOf(machine), label: machine.metadata.labels?.[labels.updateResult] },
-        ...{ onNode: Object.keys(node.metadata.labels ?? {}), unschedulable: node.spec?.unschedulable },
-      }).toEqual({ isOfCurrent: true, phase: 'Running', onNode: [] });
+        ...{ annotations: machine.metadata.annotations ?? {}, label: machine.metadata.labels?.[labels.updateResult] },
+        ...{ onNode: { ...node.metadata.labels, ...node.metadata.annotations } },
+        unschedulable: node.spec?.unschedulable === true,
+      }).toEqual({ isOfCurrent: true, phase: 'Running', annotations: {}, onNode: {}, unschedulable: isCordoned });
       expect([undefined, 'UpdateSuccessful']).toContain(reason);
     }),
     { numRuns: 1_000 },

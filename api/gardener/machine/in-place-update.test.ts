@@ -7,24 +7,43 @@ import { planUpdateInPlace } from './in-place-update.ts';
 const start = Date.parse('2030-01-01T00:00:00Z');
 const ready = { type: 'Ready', status: 'True' };
 
+const ofSet = (order: string) => `${order}@set`;
+const change = (annotation: string | null) => ({ metadata: { annotations: { [names.inPlaceUpdate]: annotation } } });
+
 /** A Machine and its Node in the middle of an update, with what is to be written to each of them. */
 function plan(given: {
+  /** For the set that controls the Machine. */
   readonly order?: string;
+  /** The annotation as it is, in place of an order. */
+  readonly annotation?: string;
   readonly label?: string;
   readonly phase?: string;
   readonly node?: readonly string[];
   readonly result?: string;
   readonly reason?: string;
   readonly taints?: readonly { readonly key: string; readonly effect: string }[];
+  readonly isCordoned?: boolean;
+  readonly cordonedBy?: string;
   readonly isDrained?: boolean;
   readonly nowMs?: number;
 }) {
-  const { order, label, phase = 'Running', node = [], result, reason, isDrained, nowMs = start } = given;
+  const {
+    order,
+    annotation = order && ofSet(order),
+    label,
+    phase = 'Running',
+    node = [],
+    result,
+    reason,
+    isDrained,
+    nowMs = start,
+  } = given;
   const condition = reason === undefined ? [] : [{ type: 'InPlaceUpdate', status: 'True', reason }];
   const machine: Machine = {
     metadata: {
       ...{ name: 'm', uid: 'm', resourceVersion: '1', creationTimestamp: '2029-01-01T00:00:00Z' },
-      ...(order !== undefined && { annotations: { [names.inPlaceUpdate]: order } }),
+      ownerReferences: [{ apiVersion: 'v1', kind: 'MachineSet', name: 's', uid: 'set', controller: true }],
+      ...(annotation !== undefined && { annotations: { [names.inPlaceUpdate]: annotation } }),
       ...(label !== undefined && { labels: { [labels.updateResult]: label } }),
     },
     spec: { inPlaceUpdateTimeout: '1m' },
@@ -37,8 +56,14 @@ function plan(given: {
   const planned = planUpdateInPlace(
     machine,
     {
-      metadata: { labels: Object.fromEntries(onNode), annotations: { [annotations.updateFailedReason]: 'no space' } },
-      spec: { taints: given.taints ?? [] },
+      metadata: {
+        labels: Object.fromEntries(onNode),
+        annotations: {
+          [annotations.updateFailedReason]: 'no space',
+          ...(given.cordonedBy && { [names.cordonedBy]: given.cordonedBy }),
+        },
+      },
+      spec: { taints: given.taints ?? [], ...(given.isCordoned && { unschedulable: true }) },
       status: { conditions: [ready, ...condition] },
     },
     { nowMs, ...(isDrained !== undefined && { isDrained }) },
@@ -75,7 +100,25 @@ describe('an in-place update', () => {
     [
       'what a person has selected, for the owner and on the Node',
       { order: candidate, node: both, reason: 'CandidateForUpdate' },
-      { reason: 'SelectedForUpdate', machine: { metadata: { annotations: { [names.inPlaceUpdate]: selected } } } },
+      { reason: 'SelectedForUpdate', machine: change(ofSet(selected)) },
+    ],
+    [
+      'first that somebody else has cordoned the Node whose turn it is',
+      { order: selected, node: both, reason: 'CandidateForUpdate', isCordoned: true },
+      { node: { metadata: { annotations: { [names.cordonedBy]: 'others' } } } },
+    ],
+    [
+      'its turn then',
+      {
+        ...{ order: selected, node: both, reason: 'CandidateForUpdate' },
+        ...{ isCordoned: true, cordonedBy: 'others' },
+      },
+      { reason: 'SelectedForUpdate' },
+    ],
+    [
+      'first that nobody else has cordoned it any more',
+      { order: selected, node: both, reason: 'CandidateForUpdate', cordonedBy: 'others' },
+      { node: { metadata: { annotations: { [names.cordonedBy]: null } } } },
     ],
     ['nothing before the drain', { order: selected, node: both, reason: 'SelectedForUpdate' }, { mustDrain: true }],
     [
@@ -133,7 +176,7 @@ describe('an in-place update', () => {
         ...{ order: selected, node: both, reason: 'UpdateSuccessful', phase: 'InPlaceUpdateSuccessful' },
         result: updateResults.successful,
       },
-      { phase: 'Running', machine: { metadata: { annotations: { [names.inPlaceUpdate]: updated } } } },
+      { phase: 'Running', machine: change(ofSet(updated)) },
     ],
     [
       'nothing until it is handed over',
@@ -160,6 +203,23 @@ describe('an in-place update', () => {
             unschedulable: null,
             taints: [{ key: 'mine', effect: 'NoExecute' }, taints.criticalComponentsNotReady],
           },
+        },
+      },
+    ],
+    [
+      'no end of a cordon that somebody else had made',
+      {
+        ...{ label: updateResults.successful, node: both, reason: 'UpdateSuccessful' },
+        ...{ result: updateResults.successful, isCordoned: true, cordonedBy: 'others' },
+      },
+      {
+        isEnd: true,
+        node: {
+          metadata: {
+            labels: { [candidateForUpdate]: null, [selectedForUpdate]: null, [updateResult]: null },
+            annotations: { [annotations.updateFailedReason]: null, [names.cordonedBy]: null },
+          },
+          spec: { taints: [taints.criticalComponentsNotReady] },
         },
       },
     ],
@@ -208,6 +268,32 @@ describe('an in-place update', () => {
       { isEnd: true, node: expect.objectContaining({ spec: { unschedulable: null } }) },
     ],
     [
+      'the Node of one that was released during its drain, and leaves a cordon that was there before',
+      { order: released, node: both, reason: 'SelectedForUpdate', isCordoned: true, cordonedBy: 'others' },
+      {
+        isEnd: true,
+        node: {
+          metadata: {
+            labels: { [candidateForUpdate]: null, [selectedForUpdate]: null },
+            annotations: { [annotations.updateFailedReason]: null, [names.cordonedBy]: null },
+          },
+        },
+      },
+    ],
+    [
+      'the Node of one that was released before its drain, and leaves a cordon that is there since the update before',
+      { order: released, node: both, reason: 'UpdateSuccessful', isCordoned: true },
+      {
+        isEnd: true,
+        node: {
+          metadata: {
+            labels: { [candidateForUpdate]: null, [selectedForUpdate]: null },
+            annotations: { [annotations.updateFailedReason]: null },
+          },
+        },
+      },
+    ],
+    [
       'no condition of one that was released',
       { order: released, reason: 'CandidateForUpdate' },
       { isEnd: true, reason: null },
@@ -216,6 +302,31 @@ describe('an in-place update', () => {
       'that a Node of an earlier update is a candidate again',
       { order: candidate, node: [candidateForUpdate], reason: 'UpdateSuccessful' },
       { reason: 'CandidateForUpdate' },
+    ],
+    [
+      'nothing of an order for another set, which goes',
+      { annotation: 'selected@other', reason: 'UpdateSuccessful' },
+      { machine: change(null) },
+    ],
+    [
+      'nothing of an order without a set where no update is under way, which goes',
+      { annotation: selected, reason: 'UpdateSuccessful' },
+      { machine: change(null) },
+    ],
+    [
+      'the set into an order without one whose update is under way',
+      { annotation: selected, node: both, reason: 'ReadyForUpdate', phase: 'InPlaceUpdating' },
+      { machine: change(ofSet(selected)) },
+    ],
+    [
+      'the end of an update that was released by an order without a set',
+      { annotation: released, reason: 'SelectedForUpdate' },
+      { isEnd: true, reason: null },
+    ],
+    [
+      'for the owner that an agent has succeeded which somebody else has let begin',
+      { node: both, reason: 'UpdateSuccessful', result: updateResults.successful },
+      { machine: change(ofSet(updated)) },
     ],
     ['nothing of a Machine that goes', { order: candidate, phase: 'Terminating' }, nothing],
   ])('writes %s', (_, given, expected) => {

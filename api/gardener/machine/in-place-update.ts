@@ -4,7 +4,10 @@
  * ReadyForUpdate, when the Node is drained.
  */
 import type { MaintainedNode, MaintenanceMoment, MaintenancePlan } from '../../dialect.ts';
-import { inPlaceOrders, names } from '../../names.ts';
+import { countedOrderOf, isVoid, orderOf, toOrder } from '../../in-place-order.ts';
+import { cordoners, inPlaceOrders, names } from '../../names.ts';
+import type { Change } from '../../node-template.ts';
+import { controllerOf } from '../../owner/ownership.ts';
 import { toKubernetesTime } from '../../time.ts';
 import {
   annotations,
@@ -27,7 +30,7 @@ interface Update {
   readonly machine: Machine;
   readonly node: MaintainedNode;
   readonly moment: MaintenanceMoment;
-  /** The annotation of the Machine by which its owner takes part, one of `inPlaceOrders`. */
+  /** By which its owner takes part, one of `inPlaceOrders`. */
   readonly order: string | undefined;
   readonly isCandidate: boolean;
   readonly isSelected: boolean;
@@ -35,6 +38,8 @@ interface Update {
   readonly result: string | undefined;
   /** Of the condition, where the Node has it. */
   readonly reason: string | undefined;
+  /** Somebody had cordoned the Node before it was selected. */
+  readonly wasCordoned: boolean;
   readonly phase: string;
 }
 
@@ -54,20 +59,22 @@ export function planUpdateInPlace(
   const onNode = node.metadata.labels ?? {};
   const update = {
     ...{ machine, node, moment, phase },
-    order: metadata.annotations?.[names.inPlaceUpdate],
+    order: orderOf(machine),
     isCandidate: onNode[labels.candidateForUpdate] !== undefined,
     isSelected: onNode[labels.selectedForUpdate] !== undefined,
     result: onNode[labels.updateResult],
     reason: conditionOf(node)?.reason,
+    wasCordoned: node.metadata.annotations?.[names.cordonedBy] === cordoners.others,
   };
   const isHandedOver = metadata.labels?.[labels.updateResult] !== undefined;
   return isHandedOver || update.order === inPlaceOrders.released ? planEnd(update, isHandedOver) : planNext(update);
 }
 
 function planNext(update: Update): MaintenancePlan | undefined {
-  const { machine, node, moment, reason } = update;
-  const wanted = wantedLabels(update);
-  const order = reachedOrder(update);
+  const { machine, node, moment, reason, isSelected, wasCordoned } = update;
+  if (wasCordoned && !isSelected && isVoid(machine)) return withoutNote; // of the update that somebody else has completed
+  const wanted = { ...wantedLabels(update), ...wantedNote(update) };
+  const order = nextOrder(update);
   const condition = nextCondition(update);
   const next = nextPhase(update);
   const isMirrored = machine.status?.conditions?.find(({ type }) => type === conditionType)?.reason === reason;
@@ -79,28 +86,49 @@ function planNext(update: Update): MaintenancePlan | undefined {
       status: { status: { ...next?.status, ...(!isMirrored && { conditions: node.status?.conditions ?? [] }) } },
     }),
     ...(next?.event && { event: next.event }),
-    ...(Object.keys(wanted).length > 0 && { node: { metadata: { labels: wanted } } }),
+    ...(Object.keys(wanted).length > 0 && { node: { metadata: wanted } }),
     ...(condition && { condition: toCondition(condition, moment) }),
     ...(mustDrain && { mustDrain: true as const, ...(since !== undefined && { drainSince: since }) }),
   };
   return Object.keys(plan).length === 0 ? undefined : { isEnd: false, ...plan };
 }
 
+const withoutNote: MaintenancePlan = { isEnd: true, node: { metadata: { annotations: { [names.cordonedBy]: null } } } };
+
 /** Labels that the owner asks for. */
-function wantedLabels({ order, isCandidate, isSelected }: Update): Readonly<Record<string, string>> {
+function wantedLabels({ order, isCandidate, isSelected }: Update): { readonly labels?: Change } {
   const isAsked = order === inPlaceOrders.candidate || order === inPlaceOrders.selected;
-  return {
+  const wanted = {
     ...(isAsked && !isCandidate && { [labels.candidateForUpdate]: 'true' }),
     ...(order === inPlaceOrders.selected && !isSelected && { [labels.selectedForUpdate]: 'true' }),
   };
+  return Object.keys(wanted).length === 0 ? {} : { labels: wanted };
 }
 
-/** What the owner, which reads no Nodes, has to know by now: somebody has selected the Node, or the agent has succeeded. */
-function reachedOrder({ order, isCandidate, isSelected, result, reason }: Update): string | undefined {
-  if (order === undefined || !isCandidate) return undefined;
-  const isUpdated = result === updateResults.successful && reason === 'UpdateSuccessful';
-  const reached = isUpdated ? inPlaceOrders.updated : isSelected ? inPlaceOrders.selected : order;
-  return reached === order ? undefined : reached;
+/** A Node that is selected gets cordoned, and uncordoned in the end. Before, it is noted if somebody else has cordoned it. */
+function wantedNote(update: Update): { readonly annotations?: Change } {
+  if (!isNoteDue(update)) return {};
+  return { annotations: { [names.cordonedBy]: update.wasCordoned ? null : cordoners.others } };
+}
+
+function isNoteDue({ node, isSelected, reason, wasCordoned }: Update): boolean {
+  const isNext = reason === 'CandidateForUpdate' && isSelected;
+  return isNext && wasCordoned !== (node.spec?.unschedulable === true);
+}
+
+/**
+ * What the owner, which reads no Nodes, has to know by now: somebody has selected the Node, or the agent has succeeded,
+ * whoever has ordered that. A void order goes; one of release 0.1.0 is bound to the set if its update goes on.
+ */
+function nextOrder({ machine, order, isCandidate, isSelected, result, reason }: Update): string | null | undefined {
+  const setUid = controllerOf(machine);
+  const isUpdated = isCandidate && result === updateResults.successful && reason === 'UpdateSuccessful';
+  const isTurn = order !== undefined && isCandidate && isSelected;
+  const reached = isUpdated ? inPlaceOrders.updated : isTurn ? inPlaceOrders.selected : order;
+  if (setUid !== undefined && reached !== undefined && reached !== order) return toOrder(reached, setUid);
+  if (!isVoid(machine)) return undefined;
+  const unbound = countedOrderOf(machine);
+  return isCandidate && setUid !== undefined && unbound !== undefined ? toOrder(unbound, setUid) : null;
 }
 
 interface ConditionChange {
@@ -114,7 +142,7 @@ function nextCondition(update: Update): ConditionChange | undefined {
     next === reason ? undefined : { reason: next, message };
   if (!isCandidate) return undefined;
   if (reason === undefined || (reason === 'UpdateSuccessful' && result === undefined)) return to('CandidateForUpdate');
-  if (reason === 'CandidateForUpdate' && isSelected) return to('SelectedForUpdate');
+  if (reason === 'CandidateForUpdate' && isSelected && !isNoteDue(update)) return to('SelectedForUpdate');
   if (reason === 'SelectedForUpdate') return moment.isDrained ? to('DrainSuccessful') : undefined;
   if (reason === 'DrainSuccessful') return to('ReadyForUpdate');
   if (result === updateResults.successful) return to('UpdateSuccessful');
@@ -183,7 +211,7 @@ function to(
  * may come; until then the Machine keeps its marks, by which its owner knows that this one is not back yet.
  */
 function planEnd(update: Update, isUpdated: boolean): MaintenancePlan | undefined {
-  const { node, reason, isSelected } = update;
+  const { node, wasCordoned, reason } = update;
   const next = isUpdated ? nextPhase({ ...update, result: updateResults.successful }) : undefined;
   if (next) return { isEnd: true, status: { status: next.status }, ...(next.event && { event: next.event }) };
   const { labels: onNode = {}, annotations: noted = {} } = node.metadata;
@@ -191,19 +219,28 @@ function planEnd(update: Update, isUpdated: boolean): MaintenancePlan | undefine
   const left = ofUpdate.filter((key) => onNode[key] !== undefined);
   const hasFailure = noted[annotations.updateFailedReason] !== undefined;
   if (left.length > 0) {
-    const metadata = {
-      labels: Object.fromEntries(left.map((key) => [key, null])),
-      ...(hasFailure && { annotations: { [annotations.updateFailedReason]: null } }),
-    };
-    const isDrained = isSelected && reason !== undefined && reason !== 'CandidateForUpdate'; // or its drain has begun
-    const spec = { unschedulable: null, ...(isUpdated && { taints: taintsAfter(node) }) };
-    return { isEnd: true, node: { metadata, ...((isUpdated || isDrained) && { spec }) } };
+    const notes = [...(hasFailure ? [annotations.updateFailedReason] : []), ...(wasCordoned ? [names.cordonedBy] : [])];
+    const metadata = { labels: toNulls(left), ...(notes.length > 0 && { annotations: toNulls(notes) }) };
+    const mustUncordon = (isUpdated || hasBegun(update)) && !wasCordoned;
+    const spec = { ...(mustUncordon && { unschedulable: null }), ...(isUpdated && { taints: taintsAfter(node) }) };
+    return { isEnd: true, node: { metadata, ...((isUpdated || mustUncordon) && { spec }) } };
   }
   if (!isUpdated && reason !== undefined && reason !== 'UpdateSuccessful')
     return { isEnd: true, condition: { type: conditionType, $patch: 'delete' } };
+  if (wasCordoned) return withoutNote;
   if (node.spec?.taints?.some(({ key }) => key === taints.criticalComponentsNotReady.key)) return undefined;
   const marks = { labels: { [labels.updateResult]: null }, annotations: { [names.inPlaceUpdate]: null } };
   return { isEnd: true, machine: { metadata: marks } };
+}
+
+/** Whether the Node was drained for this update, or its drain has begun. The reason may be that of the update before. */
+function hasBegun({ isSelected, reason, result }: Update): boolean {
+  const isOfBefore = reason === 'UpdateSuccessful' && result === undefined;
+  return isSelected && reason !== undefined && reason !== 'CandidateForUpdate' && !isOfBefore;
+}
+
+function toNulls(keys: readonly string[]): Change {
+  return Object.fromEntries(keys.map((key) => [key, null]));
 }
 
 function taintsAfter({ spec }: MaintainedNode) {

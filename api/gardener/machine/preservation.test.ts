@@ -3,7 +3,7 @@ import type { MaintenancePlan } from '../../dialect.ts';
 import { names } from '../../names.ts';
 import { annotations as keys, labels, taints } from '../names.ts';
 import type { Machine } from '../schema/machine.ts';
-import { planPreservation } from './preservation.ts';
+import { isKept, planPreservation } from './preservation.ts';
 
 const start = Date.parse('2030-01-01T00:00:00Z');
 const hourMs = 3_600_000;
@@ -12,7 +12,7 @@ const timeIn = (count: number) => new Date(hours(count)).toISOString().replace('
 
 interface FakeNode {
   metadata: { annotations: Record<string, string>; deletionTimestamp?: string };
-  spec: { taints: { key: string; effect: string }[] };
+  spec: { taints: { key: string; effect: string }[]; unschedulable?: boolean };
   status: { conditions: { type: string; status: string; reason?: string; message?: string }[] };
 }
 
@@ -44,24 +44,29 @@ function world(phase: string, ofMachine: Record<string, string> = {}, ofNode: Re
         nowMs,
         ...(isDrained !== undefined && { isDrained }),
       }),
-    /** Writes what is due until nothing is. Answers whether a drain is. */
+    /** Writes what is due until nothing is, in a step or two. Answers whether a drain is. */
     settle(nowMs: number, isDrained?: boolean): boolean {
-      const plan = state.plan(nowMs, isDrained);
-      if (plan === undefined) return false;
-      if (plan.event) events.push(plan.event.reason);
-      apply(machine, node, plan);
-      const next = state.plan(nowMs);
-      expect(writesOf(next)).toEqual([]);
-      return next?.mustDrain === true;
+      let plan = state.plan(nowMs, isDrained);
+      for (let step = 0; step < 2 && writesOf(plan).length > 0; step++) {
+        if (plan?.event) events.push(plan.event.reason);
+        apply(machine, node, plan!);
+        plan = state.plan(nowMs);
+      }
+      expect(writesOf(plan)).toEqual([]);
+      return plan?.mustDrain === true;
     },
     become(next: string): void {
       machine.status!.currentStatus!.phase = next;
     },
     expiry: () => machine.status?.currentStatus?.preserveExpiryTime,
     condition: () => node?.status.conditions.find(({ type }) => type === 'Preserved'),
+    cordon(isCordoned = true): void {
+      node!.spec.unschedulable = isCordoned;
+    },
     marks: () => [
       ...Object.keys(node?.metadata.annotations ?? {}).filter((key) => key !== keys.preserve),
       ...(node?.spec.taints ?? []).map(({ key }) => key),
+      ...(node?.spec.unschedulable ? ['cordon'] : []),
     ],
   };
   return state;
@@ -77,7 +82,9 @@ function apply(machine: Machine, node: FakeNode | undefined, plan: MaintenancePl
   merge(machine.status!.currentStatus as Record<string, string>, status);
   if (node === undefined) return;
   merge(node.metadata.annotations, plan.node?.metadata?.annotations);
-  if (plan.node?.spec?.taints) node.spec.taints = [...plan.node.spec.taints];
+  const { taints: wanted, unschedulable } = plan.node?.spec ?? {};
+  if (wanted) node.spec.taints = [...wanted];
+  if (unschedulable !== undefined) node.spec.unschedulable = unschedulable ?? false;
   const { condition } = plan;
   if (condition === undefined || !('status' in condition)) return;
   node.status.conditions = [...node.status.conditions.filter(({ type }) => type !== condition.type), condition];
@@ -91,6 +98,8 @@ function merge(map: Record<string, string>, change: Readonly<Record<string, stri
 }
 
 const scaleDown = [keys.scaleDownDisabled, keys.scaleDownDisabledByMcm];
+/** Of a Machine that has failed: its Node is cordoned for that. */
+const cordoned = [names.cordonedBy, 'cordon'];
 
 describe('a Machine with the annotation', () => {
   it('`now` is preserved in any phase, and drained only once it has failed', () => {
@@ -106,7 +115,7 @@ describe('a Machine with the annotation', () => {
     machine.spec!.machinePreserveTimeout = '1h';
     become('Failed');
     expect(settle(hours(1))).toBe(true);
-    expect([it.expiry(), it.marks()]).toEqual([timeIn(96), [...scaleDown, taints.preserved.key]]);
+    expect([it.expiry(), it.marks()]).toEqual([timeIn(96), [...scaleDown, ...cordoned]]);
     settle(hours(2), true);
     expect(it.plan(hours(2))).toBeUndefined();
     expect(it.condition()?.message).toBe(`Preserved node drained successfully. Machine preserved until ${timeIn(96)}.`);
@@ -272,7 +281,7 @@ describe('the marks on a Node', () => {
     );
     node!.spec.taints.push({ key: 'mine', effect: 'NoExecute' });
     settle(hours(0));
-    expect(it.marks()).toEqual([keys.scaleDownDisabled, 'mine', taints.preserved.key]);
+    expect(it.marks()).toEqual([keys.scaleDownDisabled, names.cordonedBy, 'mine', 'cordon']);
     become('Running');
     settle(hours(1));
     expect(it.marks()).toEqual([keys.scaleDownDisabled, 'mine']);
@@ -290,18 +299,113 @@ describe('the marks on a Node', () => {
     expect(it.condition()?.status).toBe('True');
   });
 
-  it('of MCM are taken as they are', () => {
-    const { machine, node, ...it } = world(
+  it.each([
+    ['that was cordoned before it is preserved', 'when-failed'],
+    ['that is cordoned when it fails, and was preserved before', 'now'],
+  ])('leave the cordon of a Node alone %s', (_, value) => {
+    const { settle, become, cordon, ...it } = world('Running', { [keys.preserve]: value });
+    settle(hours(0));
+    cordon();
+    expect(it.plan(hours(1))).toBeUndefined();
+    become('Failed');
+    expect(settle(hours(1))).toBe(true);
+    settle(hours(1), true);
+    become('Running');
+    settle(hours(2));
+    expect(it.marks()).toEqual(value === 'now' ? [...scaleDown, 'cordon'] : ['cordon']);
+  });
+
+  it('are a cordon again if a person uncordons the Node before it is drained, and none once it is', () => {
+    const { settle, become, cordon, ...it } = world('Failed', { [keys.preserve]: 'when-failed' });
+    cordon();
+    settle(hours(0));
+    cordon(false);
+    expect(settle(hours(1))).toBe(true);
+    expect(it.marks().toSorted()).toEqual([...scaleDown, ...cordoned].toSorted());
+    settle(hours(2), true);
+    cordon(false);
+    expect(it.plan(hours(2))).toBeUndefined();
+    become('Running');
+    settle(hours(3));
+    expect(it.marks()).toEqual([]);
+  });
+});
+
+/** What MCM leaves of a Machine that it has preserved in Failed: v0.62 has cordoned its Node, and v0.63 has tainted it. */
+describe('what MCM has put on a Node', () => {
+  const drained = 'Preserved node drained successfully. Machine preserved until 2030-01-01 05:00:00 +0000 UTC.';
+
+  function left(by: 'cordon' | 'taint', value: string, condition?: { status: string; message: string }) {
+    const kept = world(
       'Failed',
-      { [keys.preserve]: 'now' },
+      { [keys.preserve]: value },
       { [keys.scaleDownDisabled]: 'true', [keys.scaleDownDisabledByMcm]: 'true' },
     );
-    machine.status!.currentStatus!.preserveExpiryTime = timeIn(5);
-    node!.spec.taints.push(taints.preserved);
-    const message = 'Preserved node drained successfully. Machine preserved until 2030-01-01 05:00:00 +0000 UTC.';
-    node!.status.conditions.push({ type: 'Preserved', status: 'True', reason: 'Preserved by user.', message });
+    kept.machine.status!.currentStatus!.preserveExpiryTime = timeIn(5);
+    if (by === 'cordon') kept.cordon();
+    else kept.node!.spec.taints.push(taints.preserved);
+    if (condition) kept.node!.status.conditions.push({ type: 'Preserved', reason: 'Preserved by user.', ...condition });
+    return kept;
+  }
+
+  it.each([
+    ['cordon', 'now', scaleDown],
+    ['taint', 'now', scaleDown],
+    ['cordon', 'when-failed', []],
+    ['taint', 'when-failed', []],
+    ['cordon', 'auto-preserved', []],
+    ['taint', 'auto-preserved', []],
+  ] as const)('stays while the Machine is Failed, and the %s goes when it recovers (%s)', (by, value, after) => {
+    const { become, settle, ...it } = left(by, value, { status: 'True', message: drained });
     expect(it.plan(hours(1))).toBeUndefined();
+    become('Running');
+    settle(hours(2));
+    expect(it.marks()).toEqual(after);
   });
+
+  it.each([
+    ['has begun', undefined],
+    ['has failed', { status: 'False', message: 'Preserved node could not be drained. Machine preserved until x.' }],
+    ['has begun anew', { status: 'False', message: '' }],
+  ])('goes, too, when it recovers before a drain is over that %s', (_, condition) => {
+    for (const by of ['cordon', 'taint'] as const) {
+      const { become, settle, ...it } = left(by, 'when-failed', condition);
+      expect(settle(hours(1))).toBe(true);
+      become('Running');
+      settle(hours(2));
+      expect(it.marks()).toEqual([]);
+    }
+  });
+
+  it('goes with the preservation of a Machine that stays Failed', () => {
+    for (const by of ['cordon', 'taint'] as const) {
+      const { settle, ...it } = left(by, 'when-failed', { status: 'True', message: drained });
+      settle(hours(5));
+      expect(it.marks()).toEqual([]);
+    }
+  });
+
+  it('leaves a cordon alone beside the taint', () => {
+    const { become, settle, cordon, ...it } = left('taint', 'when-failed', { status: 'True', message: drained });
+    cordon();
+    expect(it.plan(hours(1))).toBeUndefined();
+    become('Running');
+    settle(hours(2));
+    expect(it.marks()).toEqual(['cordon']);
+  });
+});
+
+it.each([
+  ['that is drained next', true, { [names.cordonedBy]: 'preservation' }, [], ''],
+  ['that v0.62 of MCM has drained', true, {}, [], 'Preserved node drained successfully.'],
+  ['that v0.63 of MCM has tainted', true, {}, [taints.preserved], ''],
+  ['of a preserved machine that runs', false, {}, [], 'Machine preserved until x.'],
+  ['that somebody has cordoned', false, { [names.cordonedBy]: 'others' }, [], ''],
+])('a Node %s counts as one of a Failed machine that is preserved: %p', (_, expected, ofNode, tainted, message) => {
+  const conditions = [{ type: 'Preserved', status: 'True', message }];
+  expect(isKept({ metadata: { annotations: ofNode }, spec: { taints: tainted }, status: { conditions } })).toBe(
+    expected,
+  );
 });
 
 it.each([

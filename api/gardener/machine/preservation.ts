@@ -1,9 +1,10 @@
 /** Preservation of a Machine, as MCM does it: a Machine that has failed, or any other, is kept for people to look at. */
 import type { MaintainedNode, MaintenanceMoment, MaintenancePlan } from '../../dialect.ts';
-import { names } from '../../names.ts';
+import { cordoners, names } from '../../names.ts';
 import { toKubernetesTime } from '../../time.ts';
 import {
   annotations,
+  labels,
   type nodeConditionTypes,
   preservedMessages,
   preservedReasons,
@@ -32,6 +33,11 @@ export function isPreserveValue(value: string | undefined): value is keyof typeo
   return value !== undefined && Object.hasOwn(preserveValues, value);
 }
 
+/** Whether a Node is that of a Machine that has failed and is preserved: it is drained, or about to be. */
+export function isKept(node: MaintainedNode): boolean {
+  return isTainted(node) || cordonerOf(node) === cordoners.preservation || hasDrainMessage(node);
+}
+
 /**
  * Plans the next writes. The annotation of the Node decides where there is one, also an empty one, or was one before; then
  * that of the Machine is deleted. The expiry is written first and cleared last, and a change of the timeout does not move it.
@@ -49,6 +55,8 @@ export function planPreservation(
   const isExpired = expiry !== undefined && moment.nowMs >= Date.parse(expiry);
   const hasFailed = currentStatus?.phase === 'Failed';
   const isWanted = !isExpired && isAsked(decision, hasFailed, expiry !== undefined);
+  const cordon = node && toCordon(node, { isCordoned: isWanted && hasFailed, hasBegun: expiry !== undefined });
+  if (cordon !== undefined) return toPlan({ isEnd: true, machine: {}, node: cordon });
   if (isWanted) return planKeeping(machine, node, decision, moment);
 
   const isOver = decision.value === 'auto-preserved' && !hasFailed;
@@ -131,7 +139,7 @@ function planKeeping(
       status: { preserveExpiryTime: expiry, ...(hasFailed && { lastUpdateTime: now }) },
       event: { reason: 'Preserved' as const, note: start },
     }),
-    ...(node && { node: toKeptNode(node, hasFailed) }),
+    ...(node && { node: toKeptNode(node, { hasFailed, isDrained }) }),
     ...(condition && { condition }),
     ...(condition &&
       hasFailed &&
@@ -143,17 +151,55 @@ function planKeeping(
   return { ...(plan ?? { isEnd: false }), mustDrain: true };
 }
 
-/** Of the autoscaler's annotation, what somebody else has written stays his. */
-function toKeptNode({ metadata, spec }: MaintainedNode, hasFailed: boolean): MaintenancePlan['node'] {
-  const isKept = metadata.annotations?.[annotations.scaleDownDisabled] === 'true';
+/** Of the autoscaler's annotation, what somebody else has written stays his. Before its drain the Node is cordoned. */
+function toKeptNode(
+  node: MaintainedNode,
+  { hasFailed, isDrained }: { readonly hasFailed: boolean; readonly isDrained: boolean },
+): MaintenancePlan['node'] {
+  const { metadata, spec } = node;
+  const isAnnotated = metadata.annotations?.[annotations.scaleDownDisabled] === 'true';
   const kept = { [annotations.scaleDownDisabled]: 'true', [annotations.scaleDownDisabledByMcm]: 'true' };
+  if (!hasFailed) return withoutMarks(node, isAnnotated ? {} : kept);
+  const isOpen = !spec?.unschedulable && !isTainted(node);
+  const mustCordon = isOpen && !isDrained;
+  const changes = { ...(!isAnnotated && kept), ...(mustCordon && { [names.cordonedBy]: cordoners.preservation }) };
+  return { metadata: { annotations: changes }, ...(mustCordon && { spec: { unschedulable: true } }) };
+}
+
+/**
+ * What is to be written of a cordon, by itself, as the condition says whose it may be: a preservation that ends, or whose
+ * machine has recovered, undoes its own, and one that is about to drain notes that the Node is cordoned. undefined: nothing.
+ * @param hasBegun whether the expiry is set. MCM cordons after that, and no Node that was preserved before its failure
+ */
+function toCordon(
+  node: MaintainedNode,
+  { isCordoned, hasBegun }: { readonly isCordoned: boolean; readonly hasBegun: boolean },
+): MaintenancePlan['node'] {
+  if (!node.spec?.unschedulable) return undefined;
+  const { preservation, others } = cordoners;
+  const known = cordonerOf(node);
+  const hasDrained = hasBegun && hasDrainMessage(node);
+  const to = (by: string | null) => ({ metadata: { annotations: { [names.cordonedBy]: by } } });
+  if (isCordoned) {
+    if (hasDrained || (hasBegun && known !== undefined) || isTainted(node)) return undefined;
+    const by = hasBegun && conditionOf(node)?.status !== 'True' ? preservation : others;
+    return by === known ? undefined : to(by);
+  }
+  const isOurs = hasBegun && known === preservation;
+  const isOfMcm = hasDrained && known === undefined && !isTainted(node);
+  if (!isOurs && !isOfMcm) return undefined;
+  return { ...(isOurs && to(null)), spec: { unschedulable: null } };
+}
+
+/** The Node without a taint of the preservation and its note, which may also be of an in-place update, and with these other changes of its annotations. */
+function withoutMarks({ metadata, spec }: MaintainedNode, changes: Changes): NonNullable<MaintenancePlan['node']> {
   const present = spec?.taints ?? [];
   const others = present.filter(({ key }) => key !== taints.preserved.key);
-  const isTainted = others.length < present.length;
-  const wanted = hasFailed ? [...others, taints.preserved] : others;
+  const isForUpdate = metadata.labels?.[labels.selectedForUpdate] !== undefined;
+  const isNoted = metadata.annotations?.[names.cordonedBy] !== undefined && !isForUpdate;
   return {
-    ...(!isKept && { metadata: { annotations: kept } }),
-    ...(isTainted !== hasFailed && { spec: { taints: wanted } }),
+    metadata: { annotations: { ...changes, ...(isNoted && { [names.cordonedBy]: null }) } },
+    ...(others.length < present.length && { spec: { taints: others } }),
   };
 }
 
@@ -188,8 +234,6 @@ function toEndOnNode(
   { nowMs }: MaintenanceMoment,
 ): Pick<MaintenancePlan, 'node' | 'condition'> {
   const { annotations: present = {} } = node.metadata;
-  const others = node.spec?.taints?.filter(({ key }) => key !== taints.preserved.key) ?? [];
-  const isTainted = others.length < (node.spec?.taints?.length ?? 0);
   const isOurs = present[annotations.scaleDownDisabledByMcm] !== undefined;
   const changes = {
     ...(isOurs && { [annotations.scaleDownDisabled]: null, [annotations.scaleDownDisabledByMcm]: null }),
@@ -197,7 +241,7 @@ function toEndOnNode(
   };
   const isShown = conditionOf(node) !== undefined && !messageOf(node).includes(preservedReasons.stopped);
   return {
-    node: { metadata: { annotations: changes }, ...(isTainted && { spec: { taints: others } }) },
+    node: withoutMarks(node, changes),
     ...(isShown && {
       condition: toCondition(node, 'False', preservedReasons.stopped, preservedReasons.stopped, nowMs),
     }),
@@ -211,6 +255,22 @@ function toCondition(node: MaintainedNode, status: string, reason: string, messa
     ...{ type: conditionType, status, reason, message, lastHeartbeatTime: time },
     ...(!isSame && { lastTransitionTime: time }),
   };
+}
+
+/** MCM from v0.63 on keeps pods away by a taint. */
+function isTainted({ spec }: MaintainedNode): boolean {
+  return spec?.taints?.some(({ key }) => key === taints.preserved.key) === true;
+}
+
+/** One of `cordoners`; undefined where nobody has noted it. */
+function cordonerOf({ metadata }: MaintainedNode): string | undefined {
+  return metadata.annotations?.[names.cordonedBy];
+}
+
+/** Whether the condition says how the drain of a preserved machine went. */
+function hasDrainMessage(node: MaintainedNode): boolean {
+  const message = messageOf(node);
+  return message.includes(preservedMessages.drained) || message.includes(preservedMessages.notDrained);
 }
 
 function conditionOf(node: MaintainedNode | undefined) {

@@ -7,6 +7,7 @@ import { snapshotOwner } from '../../../activities/owner/index.ts';
 import { createOwnedReader } from '../../../activities/owner/owned.ts';
 import type { OwnerContext } from '../../../activities/owner/step.ts';
 import type { Dialect } from '../../../api/dialect.ts';
+import { orderOf, toOrder } from '../../../api/in-place-order.ts';
 import type { LimitClaim, LimitGrant } from '../../../api/model/limits.ts';
 import type { OwnerPlan, OwnerView } from '../../../api/model/owner.ts';
 import { inPlaceOrders, names } from '../../../api/names.ts';
@@ -14,6 +15,7 @@ import type { KubeObject } from '../../../api/objects.ts';
 import { toLimitReading } from '../../../api/owner/limit-reading.ts';
 import { limitText } from '../../../api/owner/limit-use.ts';
 import type { OwnerDeployment } from '../../../api/owner/objects.ts';
+import { controllerOf } from '../../../api/owner/ownership.ts';
 import {
   countBounded,
   countWorking,
@@ -194,11 +196,11 @@ function settle(cluster: MemoryCluster, { api }: OwnerContext, ready: Set<string
 }
 
 /** What the workflow of a machine writes there after its agent has succeeded, and after its Node takes pods again. */
-function afterAgent({ owner }: OwnerContext['api'], { metadata }: KubeObject): object | undefined {
-  const { annotations = {}, labels = {} } = metadata;
-  const { inPlaceUpdate: key } = names;
-  if (annotations[key] === inPlaceOrders.selected) {
-    return { metadata: { annotations: { [key]: inPlaceOrders.updated } } };
+function afterAgent({ owner }: OwnerContext['api'], machine: KubeObject): object | undefined {
+  const { labels = {} } = machine.metadata;
+  if (orderOf(machine) === inPlaceOrders.selected) {
+    const updated = toOrder(inPlaceOrders.updated, controllerOf(machine) ?? '');
+    return { metadata: { annotations: { [names.inPlaceUpdate]: updated } } };
   }
   const marks = Object.keys(owner.inPlaceUpdate?.handedOver ?? {}).filter((mark) => mark in labels);
   if (marks.length === 0) return undefined;

@@ -141,6 +141,20 @@ def find_survivor(cloud, request):
     return vms[0] if vms else None
 
 
+def find_untagged(cloud, request):
+    """The VM that another system has made for the Machine: with its name, the tags of its class and no UID tag."""
+    query, items, page = [("tag", f"{key}={value}") for key, value in tags_of(request).items()], [], ""
+    while page is not None:
+        answer = cloud("GET", "/v1/resources?" + urlencode([*query, *([("page", page)] if page else [])]))
+        items, page = items + answer["items"], answer.get("nextPage")
+    named = [each for each in items if is_vm(each) and each["name"] == request["machine"]["name"]]
+    vms = [each for each in named if each["state"] in ALIVE and UID_TAG not in each["tags"]]
+    if len(vms) > 1:
+        ids = ", ".join(vm["id"] for vm in vms)
+        raise failure("OutOfRange", f"{ids} have the name and tags of the Machine: set spec.providerID to one of them, or delete them")
+    return vms[0] if vms else None
+
+
 def create_vm(cloud, request):
     machine, spec = request["machine"], request["providerSpec"]
     namespace, name, key = (request["userData"][field] for field in ("namespace", "name", "key"))
@@ -183,6 +197,8 @@ def delete_vm(request):
         own = find_own(cloud, request)
         vms = [each for each in own if is_vm(each)]
         node_names.update(vm["name"] for vm in vms)  # a VM that no answer ever told of may have a Node
+        if not own and request.get("mayBeUntagged") and (vm := find_untagged(cloud, request)):
+            return {"state": "deleting", "untaggedVm": {"providerID": provider_id(vm), "nodeName": vm["name"]}}
         if not own and now >= settled:
             return {"state": "gone", "nodeNames": sorted(node_names)}
         if known is not None and not node_names <= set(known):  # Millwright has to know them before VMs go

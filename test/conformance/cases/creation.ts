@@ -76,7 +76,7 @@ export const creationCases: readonly Case[] = [
     async run(world) {
       const machine = world.newMachine();
       const { providerID } = await world.ensure(machine);
-      const [surplus = ''] = (await world.cloud?.makeVms('class', 1, machine.uid)) ?? [];
+      const [surplus = ''] = (await world.cloud?.makeVms('class', 1, { uid: machine.uid })) ?? [];
       const vm = await world.ensure(machine, { providerID: surplus });
 
       await checkSurvivor(world, { vm, kept: surplus, lost: providerID });
@@ -91,7 +91,7 @@ export const creationCases: readonly Case[] = [
     async run(world) {
       const machine = world.newMachine();
       const { providerID } = await world.ensure(machine);
-      const [surplus = ''] = (await world.cloud?.makeVms('class', 1, machine.uid)) ?? [];
+      const [surplus = ''] = (await world.cloud?.makeVms('class', 1, { uid: machine.uid })) ?? [];
       const vm = await world.ensure(machine);
 
       await checkSurvivor(world, { vm, kept: providerID, lost: surplus });

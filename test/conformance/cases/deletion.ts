@@ -1,4 +1,5 @@
 /** What `deleteVm` promises. */
+import { vmOf } from '../../../api/provider-id.ts';
 import { check, NotRun } from '../breach.ts';
 import type { Case } from '../case.ts';
 import { answerOf } from '../world.ts';
@@ -67,6 +68,49 @@ export const deletionCases: readonly Case[] = [
       check(answer.state === 'deleting' && names === nodeName, `it answers ${answer.state} with the names [${names}]`);
       await world.ensure(machine); // fails for a VM that is being deleted, or makes another
       await world.onlyVm();
+    },
+  },
+  {
+    title: 'delete a Machine that another system has begun to create',
+    promise:
+      'With mayBeUntagged, deleteVm answers the VM that has the name of the Machine, the tags of the class and no UID, and ' +
+      'deletes nothing by the name.',
+    section: 'deleteVm',
+    needs: ['cloud'],
+    async run(world) {
+      const machine = world.newMachine();
+      const { name } = machine;
+      await world.cloud?.makeVms('another', 1, { name });
+      await world.remove(machine, { mayBeUntagged: true });
+      await world.onlyVm();
+      await world.cloud?.reset();
+      const [made = ''] = (await world.cloud?.makeVms('class', 1, { name })) ?? [];
+      await world.remove(machine);
+      await world.onlyVm();
+
+      const request = world.deletion(machine, { mayBeUntagged: true, outcomeUnknown: true });
+      const { state, untaggedVm } = answerOf(
+        'deleteVm',
+        await (await world.calls.start('deleteVm', request)).outcome(),
+      );
+      const found = untaggedVm?.providerID ?? 'no VM';
+      check(state === 'deleting' && vmOf(found) === vmOf(made), `it answers ${state} and ${found} for ${made}`);
+      await world.onlyVm();
+      await world.remove(machine, { providerID: found });
+      await world.checkNothingExists();
+    },
+  },
+  {
+    title: 'delete a Machine that another system may have made several VMs for',
+    promise: 'With mayBeUntagged and several such VMs, deleteVm fails with OutOfRange, and deletes none of them.',
+    section: 'deleteVm',
+    needs: ['cloud', 'severalVms'],
+    async run(world) {
+      const machine = world.newMachine();
+      const made = (await world.cloud?.makeVms('class', 2, { name: machine.name })) ?? [];
+      await world.refusal('deleteVm', world.deletion(machine, { mayBeUntagged: true }), 'OutOfRange');
+      const left = (await world.existing()).filter(({ kind }) => kind === 'vm');
+      check(left.length === made.length, `of ${made.length} VMs there are ${left.length}`);
     },
   },
   {

@@ -83,10 +83,11 @@ export async function startAwsCounterpart(): Promise<Counterpart> {
     things,
     manyVms: 25,
     calls: async () => (await cloud.calls()).length,
-    async makeVms(owner, count, uid) {
+    async makeVms(owner, count, { uid, name } = {}) {
       // EC2 tells the age of an instance in whole seconds: those of a Machine are younger than its first one.
       if (uid !== undefined) await sleep(1_000 - (Date.now() % 1_000));
-      const tags = { ...tagsOf[owner], ...(uid !== undefined && { [names.machineUid]: uid }) };
+      const own = { ...(uid !== undefined && { [names.machineUid]: uid }), ...(name !== undefined && { Name: name }) };
+      const tags = { ...tagsOf[owner], ...own };
       const Tags = Object.entries(tags).map(([Key, Value]) => ({ Key, Value }));
       const { ami, subnetId, region } = cloud.seeds;
       const { Instances = [] } = await cloud.direct.send(

@@ -60,9 +60,9 @@ export async function startAzureCounterpart(): Promise<Counterpart> {
     },
     manyVms: 25,
     calls: async () => (await cloud.calls()).length,
-    async makeVms(owner, count, uid) {
+    async makeVms(owner, count, { uid, name: given } = {}) {
       const tags = { ...tagsOf[owner], ...(uid !== undefined && { [uidTag]: uid }) };
-      const made = Array.from({ length: count }, () => `other-${randomUUID().slice(0, 13)}`);
+      const made = Array.from({ length: count }, () => given ?? `other-${randomUUID().slice(0, 13)}`);
       await Promise.all(made.map((name) => cloud.makeVm(name, tags)));
       return made.map((name) => `azure:///${providerSpec.location}/${name}`);
     },

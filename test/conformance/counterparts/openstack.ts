@@ -53,9 +53,8 @@ export async function startOpenstackCounterpart(): Promise<Counterpart> {
   let copies: string[] = [];
 
   /** A Machine's server has its name, by which the provider asks for it. */
-  async function makeServer(metadata: Record<string, string>, uid: string | undefined): Promise<string> {
+  async function makeServer(metadata: Record<string, string>, name: string): Promise<string> {
     const { imageId: imageRef, flavorId: flavorRef } = seeds;
-    const name = uid === undefined ? `made-${randomUUID()}` : machineNameOf(uid);
     const server = { name, imageRef, flavorRef, metadata, networks: 'none' };
     const answer = await direct.call<{ server: { id: string } }>(
       'POST',
@@ -117,10 +116,10 @@ export async function startOpenstackCounterpart(): Promise<Counterpart> {
     },
     manyVms: 250,
     calls: async () => (await cloud.calls()).length,
-    async makeVms(owner, count, uid) {
+    async makeVms(owner, count, { uid, name = uid === undefined ? `made-${randomUUID()}` : machineNameOf(uid) } = {}) {
       // Nova tells the age of a server in whole seconds: those of a Machine are younger than its first one.
       if (uid !== undefined) await sleep(1_000 - (Date.now() % 1_000));
-      const id = await makeServer({ ...tagsOf[owner], ...(uid !== undefined && { [uidKey]: uid }) }, uid);
+      const id = await makeServer({ ...tagsOf[owner], ...(uid !== undefined && { [uidKey]: uid }) }, name);
       const more = copyServer(openstack.dir, id, count - 1);
       copies.push(...more);
       return [id, ...more].map((each) => `openstack:///${seeds.region}/${each}`);

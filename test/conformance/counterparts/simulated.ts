@@ -41,14 +41,18 @@ export async function startSimulatedCounterpart(): Promise<Counterpart> {
     nobody: {},
   };
 
-  async function makeVm(owner: Owner, uid: string | undefined): Promise<string> {
-    const name = `made-${randomUUID()}`;
+  const makeVm: (...args: [Owner, Parameters<Counterpart['makeVms']>[2]]) => Promise<string> = async (
+    owner,
+    of = {},
+  ) => {
+    const token = randomUUID();
+    const { uid, name = `made-${token}` } = of;
     const all = { ...tagsOf[owner], ...(uid !== undefined && { [names.machineUid]: uid }) };
-    const body = { ...place, token: name, name, tags: all, partTags: all, userData: 'none' };
+    const body = { ...place, token, name, tags: all, partTags: all, userData: 'none' };
     const node = { labels: {}, taints: [] };
     const { id, region } = await createVm(access, { ...body, node }, AbortSignal.timeout(timeoutMs));
     return `simulated:///${region}/${id}`;
-  }
+  };
 
   return {
     providerSpec: { endpoint: cloud.url, ...place, tags },
@@ -64,8 +68,8 @@ export async function startSimulatedCounterpart(): Promise<Counterpart> {
     },
     manyVms: 150,
     calls: async () => (await cloud.stats()).calls,
-    async makeVms(owner, count, uid) {
-      return Promise.all(Array.from({ length: count }, () => makeVm(owner, uid)));
+    async makeVms(owner, count, of) {
+      return Promise.all(Array.from({ length: count }, () => makeVm(owner, of)));
     },
     async reset() {
       await cloud.setFaults();

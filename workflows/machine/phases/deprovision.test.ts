@@ -14,6 +14,8 @@ const {
   workflow,
   described,
   observe,
+  joinNode,
+  order,
   startAtRest,
   startRunning,
   untilRefused,
@@ -258,6 +260,62 @@ describe('the deletion of a VM', () => {
       /^Correct the credentials .* The VM was made by provider played from MachineClass small, generation 1, .* millwright.dev\/places/,
     );
     expect(cluster.steps).not.toContain('tearDown');
+  });
+});
+
+describe('the deletion of a machine that machine-controller-manager has begun to create', () => {
+  const untaggedVm = { providerID: vm.providerID, nodeName: 'node-1' };
+
+  it('[mcm 43 partly] [invariant 2 partly] finds its VM, drains the Node of that, and deletes both', async () => {
+    cloud.deleteVm = ({ providerID }) =>
+      providerID === undefined
+        ? { state: 'deleting', nodeNames: [], untaggedVm }
+        : { state: 'gone', nodeNames: [untaggedVm.nodeName] };
+    cluster.after = (step) => (step === 'storeIdentity' ? joinNode() : undefined);
+    touch({ ...cluster.withFinalizer, deletingSince: time() });
+    await start();
+    await workflow().result();
+
+    expect(cloud.deletions).toMatchObject([
+      { mayBeUntagged: true, outcomeUnknown: true },
+      { providerID: vm.providerID },
+    ]);
+    expect(cloud.deletions[1]).not.toHaveProperty('mayBeUntagged');
+    expect(cluster.drainRequest).toMatchObject({ nodeName: 'node-1', providerID: vm.providerID });
+    expect(order.filter((each) => each === 'storeIdentity' || each === 'deleteVm')).toEqual([
+      ...['deleteVm', 'storeIdentity', 'deleteVm'],
+    ]);
+    expect(cluster.written).toMatchObject([
+      { step: { kind: 'deleteVm' }, event: { reason: 'Deleting' } },
+      { step: { kind: 'deleteVm' } },
+      { step: { kind: 'drain' }, event: { reason: 'VmFound' } },
+      { step: { kind: 'deleteVm' } },
+    ]);
+    expect([cluster.drains, cluster.removedNodes]).toEqual([1, ['node-1']]);
+  });
+
+  it('[invariant 2 partly] waits, and says why, while it is not certain which VM is its own', async () => {
+    cloud.deleteVm = () => refuse('OutOfRange');
+    touch({ ...cluster.withFinalizer, deletingSince: time() });
+    await start();
+    await until(async () => (await described()).lastError?.code === 'OutOfRange');
+
+    const { searchAttributes } = await workflow().describe();
+    expect(searchAttributes).toMatchObject({ MillwrightBlockedOn: ['CloudApi'] });
+    expect(cluster.written.at(-1)).toMatchObject({ stage: 'deleting', step: { kind: 'deleteVm', code: 'OutOfRange' } });
+    expect(cluster.steps).not.toContain('tearDown');
+  });
+
+  it('looks for no VM of its name if the creation was begun here', async () => {
+    cloud.ensureVm = () => refuse('Internal');
+    await start();
+    await untilRefused(1);
+    touch({ deletingSince: time() });
+    await observe();
+    await workflow().result();
+
+    expect(cloud.deletions).toHaveLength(1);
+    expect(cloud.deletions[0]).not.toHaveProperty('mayBeUntagged');
   });
 });
 

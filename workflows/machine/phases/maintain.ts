@@ -23,7 +23,7 @@ const retryMs = retryPauseMs({ code: 'Unavailable' }, 'deletion');
 
 /**
  * Writes what the preservation or the in-place update needs, and drains the Node for it: that of a preserved Machine which
- * has failed, without a cordon, and that of one whose turn it is to be updated. Safe to repeat: everything is read before it
+ * has failed, and that of one whose turn it is to be updated. Safe to repeat: everything is read before it
  * is written, and an empty Node is drained at once.
  */
 export async function maintain(state: MachineState): Promise<PhaseOutcome> {

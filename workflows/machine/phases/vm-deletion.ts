@@ -2,14 +2,15 @@
 import type { PlacesReading } from '../../../activities/machine/places.ts';
 import type { Place } from '../../../api/model/source.ts';
 import { type Blocker, names } from '../../../api/names.ts';
+import type { VmDeletion } from '../../../api/provider.ts';
 import type { Failure } from '../../calls/failure.ts';
 import { deleteVm } from '../../calls/provider.ts';
-import { kubernetes } from '../kubernetes.ts';
+import { kubernetes, kubernetesSteps } from '../kubernetes.ts';
 import { nodeNameOf } from '../node.ts';
 import { setMachine } from '../observe.ts';
 import { again, firstPollIntervalMs, type PhaseOutcome, retryPauseMs, waitFor } from '../outcome.ts';
 import { forgetError, showRetry, showWait } from '../progress.ts';
-import { findRemedy, reportRefusal, seeLastError } from '../report.ts';
+import { findRemedy, reportRefusal, seeLastError, withContext } from '../report.ts';
 import { type MachineState, timeIn } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
 import { isOutcomeUnknown, mayHaveVm } from './creation.ts';
@@ -19,11 +20,21 @@ interface Deletions {
   readonly refusals: readonly { readonly place: Place; readonly failure: Failure }[];
   /** Nodes of VMs that the Machine did not know. */
   readonly nodeNames: readonly string[];
+  /** The VM that another system has made for the Machine. */
+  readonly untaggedVm?: VmDeletion['untaggedVm'];
   readonly isGone: boolean;
 }
 
-/** One call to delete every VM of the Machine in a place. With `nodeNames` only those whose Nodes have these names. */
-export function deleteVmIn(state: MachineState, place: Place, nodeNames?: readonly string[]) {
+/** How VMs are deleted in a place. */
+interface DeletionOptions {
+  /** Only those whose Nodes have these names. */
+  readonly nodeNames?: readonly string[];
+  /** Another system may have made one, without a UID tag. */
+  readonly mayBeUntagged?: boolean | undefined;
+}
+
+/** One call to delete every VM of the Machine in a place. */
+export function deleteVmIn(state: MachineState, place: Place, { nodeNames, mayBeUntagged }: DeletionOptions = {}) {
   const { uid, namespace, name } = state.ref;
   const { providerID, lastKnownState } = state.machine;
   return deleteVm(place, {
@@ -31,6 +42,7 @@ export function deleteVmIn(state: MachineState, place: Place, nodeNames?: readon
     outcomeUnknown: isOutcomeUnknown(state.creation),
     ...(providerID !== undefined && { providerID }),
     ...(nodeNames !== undefined && { nodeNames: [...nodeNames] }),
+    ...(mayBeUntagged && { mayBeUntagged }),
     ...(lastKnownState !== undefined && { lastKnownState }),
   });
 }
@@ -48,7 +60,7 @@ export async function deleteVms(
   if (!mayHaveVm(state.creation) && state.machine.providerID === undefined) return undefined;
 
   showRetry(state, { doing, waitingFor: 'the cloud' });
-  const { places, nodeNames = [], replacements = 0, reading, problem } = await findPlaces();
+  const { places, nodeNames = [], replacements = 0, mayBeUntagged, reading, problem } = await findPlaces();
   state.reading = reading;
   state.leftNodes = [...new Set([...state.leftNodes, ...nodeNames])];
   state.replacements = Math.max(state.replacements, replacements);
@@ -57,7 +69,8 @@ export async function deleteVms(
     return refused(state, doing, { code: 'InvalidArgument', message: problem, blockedOn: 'Source' }, { unblock });
   }
 
-  const { refusals, nodeNames: found, isGone } = await deleteIn(state, places);
+  const { refusals, nodeNames: found, untaggedVm, isGone } = await deleteIn(state, places, mayBeUntagged);
+  if (untaggedVm !== undefined) return takeUntagged(state, doing, untaggedVm);
   // Recorded before their VMs are deleted: whatever is lost then, their Nodes are deleted, too.
   if (found.length > 0) {
     state.leftNodes = [...state.leftNodes, ...found];
@@ -91,8 +104,35 @@ export async function deleteVms(
 /** From when on people have to see that a cloud does not finish a deletion that it has accepted, ms. Most take a minute or two. */
 const lateDeletionMs = 10 * 60_000;
 
+/** The VM is the Machine's from here on: the deletion begins again, and drains its Node first. */
+async function takeUntagged(
+  state: MachineState,
+  doing: string,
+  { providerID, nodeName }: NonNullable<VmDeletion['untaggedVm']>,
+): Promise<PhaseOutcome> {
+  const { ref, machine } = state;
+  const hasNode = nodeName !== undefined && !machine.limits.hasNoNode;
+  const identity = { providerID, ...(hasNode && { nodeName }) };
+  const report = withContext(state, {
+    stage: machine.stage,
+    step: { kind: hasNode ? 'drain' : 'deleteVm', state: 'processing' },
+    isTimed: false,
+    event: { reason: 'VmFound', note: `The VM ${providerID} has the name of the Machine and the tags of its class` },
+  });
+  const step = () => kubernetesSteps.storeIdentity(ref, machine, identity, report);
+  setMachine(state, await untilAnswered(state, doing, step));
+  state.stale = true; // its Node was not looked for
+  state.drained = false;
+  state.deletionAnnounced = false;
+  return again;
+}
+
 /** One call to each place. A refusal in one keeps no VM in another. */
-async function deleteIn(state: MachineState, places: readonly Place[]): Promise<Deletions> {
+async function deleteIn(
+  state: MachineState,
+  places: readonly Place[],
+  mayBeUntagged: true | undefined,
+): Promise<Deletions> {
   const nodeName = nodeNameOf(state);
   const known = new Set([...(nodeName === undefined ? [] : [nodeName]), ...state.leftNodes]);
   const { hasNoNode = false } = state.machine.limits;
@@ -100,9 +140,12 @@ async function deleteIn(state: MachineState, places: readonly Place[]): Promise<
   const nodeNames: string[] = [];
   let isGone = true;
   for (const place of places) {
-    const deletion = await deleteVmIn(state, place, hasNoNode ? undefined : [...known]);
+    const options = { mayBeUntagged, ...(!hasNoNode && { nodeNames: [...known] }) };
+    const deletion = await deleteVmIn(state, place, options);
     if ('code' in deletion) refusals.push({ place, failure: deletion });
     else {
+      const { untaggedVm } = deletion;
+      if (mayBeUntagged && untaggedVm !== undefined) return { refusals, nodeNames, untaggedVm, isGone: false };
       if (!hasNoNode) nodeNames.push(...deletion.nodeNames.filter((each) => !known.has(each)));
       isGone &&= deletion.state === 'gone';
     }
