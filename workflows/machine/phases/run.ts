@@ -4,10 +4,11 @@ import { sameConditions, stageByNode } from '../../../api/attention.ts';
 import type { MachineStage } from '../../../api/model/machine.ts';
 import { vmOf } from '../../../api/provider-id.ts';
 import { kubernetes } from '../kubernetes.ts';
-import { interruptedFacts, isOutdated, syncNode } from '../node.ts';
+import { interruptedFacts, isOutdated, isSyncHeld, syncNode } from '../node.ts';
 import { putNode } from '../observe.ts';
 import { again, type PhaseOutcome, waitFor } from '../outcome.ts';
 import { type Activity, show, showWait } from '../progress.ts';
+import { held, heldUntilMs } from '../repeats.ts';
 import { type Facts, report } from '../report.ts';
 import type { MachineState } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
@@ -24,9 +25,11 @@ export async function run(state: MachineState): Promise<PhaseOutcome> {
   const isInStep =
     node.state !== 'present' ||
     (node.managed && !isOutdated(state) && sameConditions(node.conditions, machine.conditions));
-  if (stage === machine.stage && isInStep) {
-    if (stage === 'unhealthy') return orEarlier(state, await watchUnhealthy(state));
-    showWait(state, activityOf(state, stage));
+  const isHeldBack = !(stage === machine.stage && isInStep) && isSyncHeld(state, stage);
+  if ((stage === machine.stage && isInStep) || isHeldBack) {
+    if (stage === 'unhealthy' && stage === machine.stage) return orEarlier(state, await watchUnhealthy(state));
+    const activity = activityOf(state, stage);
+    showWait(state, Number.isFinite(heldUntilMs(state)) ? held(state, activity) : activity);
     return orEarlier(state, waitFor());
   }
   show(state, activityOf(state, stage)); // before it is written: what is shown changes once
