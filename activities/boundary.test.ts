@@ -93,6 +93,15 @@ describe('toFailure', () => {
     expect(failureOf(new RateLimitError(1500))).toMatchObject({ type: 'Unavailable', nextRetryDelay: 1500 });
   });
 
+  it('says where an API server or our own rate limit only asks for a pause, which is no outage', () => {
+    const detailsOf = (error: Error) => failureOf(error).details;
+    const throttled = [{ isThrottled: true }];
+
+    expect(detailsOf(new RateLimitError(1500))).toMatchObject(throttled);
+    expect(detailsOf(new StatusError('GET /', 429, { reason: 'TooManyRequests' }))).toMatchObject(throttled);
+    expect(detailsOf(new StatusError('GET /', 503, { reason: 'ServiceUnavailable' }))).not.toMatchObject(throttled);
+  });
+
   it('makes Internal with the fields of what a schema refuses, as it may be the answer to a create', () => {
     const { error } = z.object({ machine: z.object({ uid: z.string() }) }).safeParse({ machine: {} });
 

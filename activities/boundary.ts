@@ -6,7 +6,7 @@ import { ApplicationFailure, asyncLocalStorage, CancelledFailure, Context } from
 import type { ActivityInterceptors } from '@temporalio/worker';
 import { z } from 'zod';
 import { type FailureCode, failures } from '../api/failures.ts';
-import { ConnectionError, RateLimitError, StatusError } from '../kube/errors.ts';
+import { ConnectionError, isTooManyRequests, RateLimitError, StatusError } from '../kube/errors.ts';
 import { type CallContext, ProviderError } from './providers/provider.ts';
 
 /** What the next heartbeat of a running activity says. */
@@ -118,6 +118,8 @@ interface Judgement {
   readonly requestId?: string;
   readonly retryAfterMs?: number | undefined;
   readonly nothingMade?: true;
+  /** An API server, or our own rate limit, asks for a pause: it is no outage. */
+  readonly isThrottled?: true;
 }
 
 function judge(error: unknown): Judgement {
@@ -132,11 +134,12 @@ function judge(error: unknown): Judgement {
   }
   if (error instanceof StatusError) {
     const { message, reason, retryAfterMs } = error;
-    return { code: codeOfStatus(error), message, retryAfterMs, ...(reason && { cloudCode: reason }) };
+    const isThrottled = isTooManyRequests(error) && { isThrottled: true as const };
+    return { code: codeOfStatus(error), message, retryAfterMs, ...(reason && { cloudCode: reason }), ...isThrottled };
   }
   if (error instanceof ConnectionError) return { code: 'Unavailable', message: error.message };
   if (error instanceof RateLimitError) {
-    return { code: 'Unavailable', message: error.message, retryAfterMs: error.retryAfterMs };
+    return { code: 'Unavailable', message: error.message, retryAfterMs: error.retryAfterMs, isThrottled: true };
   }
   if (error instanceof z.ZodError) {
     const issues = error.issues.map(({ path, message }) => `${path.join('.')}: ${message}`);

@@ -120,6 +120,7 @@ describe('attention', () => {
     ['a machine whose creation was refused', { stage: 'creating' }, absent, ['stage']],
     ['a machine whose node has not joined', { stage: 'joining' }, absent, ['stage']],
     ['a vanished node', {}, absent, ['nodeMissing']],
+    ['a vanished node of a machine that is updated in place', { stage: 'updating' }, absent, ['nodeMissing']],
     ['a deleted node', {}, { ...node, deleting: true }, ['nodeDeleting']],
     ['a node that lost our finalizer or back reference', {}, { ...node, managed: false }, ['nodeUnmanaged']],
     ['a node that lacks something of the template', {}, { ...node, outdated: true }, ['nodeOutdated']],
@@ -213,7 +214,8 @@ describe('stageByNode', () => {
   it('[mcm 31 partly] [mcm 33 partly] makes only a running machine unhealthy, and any with a healthy node running', () => {
     fc.assert(
       fc.property(anyMachine, fc.oneof(fc.constant(absent), anyPresent), (seen, view) => {
-        fc.pre(seen.stage !== 'updating' && !isInterrupted(view));
+        const isKept = seen.stage === 'deleting' && seen.deletingSince === undefined;
+        fc.pre(seen.stage !== 'updating' && !isKept && !isInterrupted(view));
         const healthy = view.state === 'present' && isHealthy(view, seen.limits.nodeConditions);
         const isNewcomer = seen.stage !== 'running' && seen.stage !== 'unhealthy';
         const mayRun = healthy && !(isNewcomer && view.startingUp);
@@ -236,16 +238,34 @@ describe('stageByNode', () => {
   ])('makes of a machine in stage %s whose VM is about to be taken away one in stage %s', (stage, then) => {
     fc.assert(
       fc.property(anyMachine, anyPresent, (seen, view) => {
+        fc.pre(stage !== 'deleting' || seen.deletingSince !== undefined);
         expect(stageByNode({ ...seen, stage }, { ...view, interruption: 'the taint a' })).toBe(then);
       }),
     );
   });
 
-  it('leaves a machine alone that is being updated in place', () => {
+  it('leaves a machine alone that is being updated in place, until its update is over and its Node is gone', () => {
+    const updateDueBy = '2026-08-19T10:20:00Z';
     fc.assert(
       fc.property(anyMachine, anyNode, (seen, view) => {
-        expect(stageByNode({ ...seen, stage: 'updating' }, view)).toBe('updating');
+        expect(stageByNode({ ...seen, stage: 'updating', updateDueBy }, view)).toBe('updating');
+        const isGone = view.state === 'absent';
+        expect(stageByNode({ ...seen, stage: 'updating' }, view)).toBe(isGone ? 'unhealthy' : 'updating');
       }),
+    );
+  });
+
+  it.each<[string, NodeView, MachineStage]>([
+    ['without its Node', absent, 'unhealthy'],
+    ['with an unhealthy Node', { ...node, conditions: { Ready: 'False' } }, 'unhealthy'],
+    ['with a healthy Node', node, 'running'],
+    ['whose VM is about to be taken away', { ...node, interruption: 'the taint a' }, 'failed'],
+    ['whose Node is unknown', unknown, 'deleting'],
+  ])('ends the stage of a deletion that a restored backup does not know, %s', (_, view, then) => {
+    expect(stageByNode({ ...machine, stage: 'deleting' }, view)).toBe(then);
+    const deletingSince = '2026-08-19T11:00:00Z';
+    expect(stageByNode({ ...machine, stage: 'deleting', deletingSince }, view)).toBe(
+      view === node ? 'running' : 'deleting',
     );
   });
 

@@ -22,6 +22,9 @@ export type Attention =
 /** Stages that last until something happens. After `failed` its owner acts. */
 const restingStages: readonly MachineStage[] = ['running', 'available', 'failed', 'updating'];
 
+/** Stages of a machine that has a Node. */
+const nodeStages: readonly MachineStage[] = ['running', 'updating'];
+
 /**
  * Why a machine is not at rest. A Node whose state is unknown gives no reason: an outage is no reason to act.
  */
@@ -34,7 +37,7 @@ export function attention(machine: MachineSnapshot, node: NodeView, maintenance?
   if (isBetweenVms(machine)) found.push('vmMissing');
   if (maintenance !== undefined) found.push('maintenance');
   if (node.state === 'unknown' || machine.limits.hasNoNode) return found;
-  if (node.state === 'absent') return machine.stage === 'running' ? [...found, 'nodeMissing'] : found;
+  if (node.state === 'absent') return nodeStages.includes(machine.stage) ? [...found, 'nodeMissing'] : found;
 
   if (node.deleting) found.push('nodeDeleting');
   if (!node.managed) found.push('nodeUnmanaged');
@@ -58,15 +61,20 @@ export function isHealthy(
 
 /**
  * The stage that a machine should be in by its Node. Where that says that its VM is about to be taken away, it has
- * `failed`. Unhealthy or without its Node, `running` becomes `unhealthy`; a healthy Node makes it `running`, the first time
- * only when it is not starting up any more. An unknown Node changes nothing, and neither does one without a target cluster.
+ * `failed`. Unhealthy or without its Node, `running` becomes `unhealthy`, and so does `deleting` when the Machine is not
+ * being deleted: a backup was restored. A healthy Node makes it `running`, the first time only when it is not starting up
+ * any more. An update goes on without the Node until it is late. An unknown Node changes nothing, and neither does one
+ * without a target cluster.
  */
 export function stageByNode(machine: MachineSnapshot, node: NodeView): MachineStage {
-  const { stage, limits } = machine;
-  if (node.state === 'unknown' || stage === 'updating' || limits.hasNoNode) return stage;
-  if (node.state === 'present' && node.interruption !== undefined) return stage === 'deleting' ? stage : 'failed';
+  const { stage, limits, deletingSince, updateDueBy } = machine;
+  if (node.state === 'unknown' || limits.hasNoNode) return stage;
+  if (stage === 'updating') return node.state === 'absent' && updateDueBy === undefined ? 'unhealthy' : stage;
+  const isKept = stage === 'deleting' && deletingSince === undefined;
+  if (node.state === 'present' && node.interruption !== undefined)
+    return stage === 'deleting' && !isKept ? stage : 'failed';
   if (node.state === 'absent' || !isHealthy(node, limits.nodeConditions))
-    return stage === 'running' ? 'unhealthy' : stage;
+    return stage === 'running' || isKept ? 'unhealthy' : stage;
   return node.startingUp && stage !== 'unhealthy' ? stage : 'running';
 }
 

@@ -301,6 +301,11 @@ export interface TemplateDialect {
    * @param machine with what it says itself in place of the template
    */
   settingsOf(spec: object | undefined, machine?: KubeObject): object;
+  /**
+   * Whether two values of a setting, or of a field in `copiedSpecFields`, mean the same: others who write the object, or an
+   * API server, may store it in another form. undefined: it is left out.
+   */
+  isSameSetting(field: string, a: unknown, b: unknown): boolean;
   /** What is wrong with spec.template.spec, with the field and the fix. */
   problemOf(spec: object | undefined): string | undefined;
   /** Annotations and spec of a new machine of a set. */

@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { parseDuration } from './duration.ts';
+import { parseDuration, sameDuration } from './duration.ts';
 
 describe('parseDuration', () => {
   for (const [text, seconds] of [
@@ -29,4 +29,16 @@ describe('parseDuration', () => {
       expect(() => parseDuration(text)).toThrow(`duration '${text}' is not valid: write numbers with units`);
     });
   }
+});
+
+describe('sameDuration', () => {
+  it.each([
+    ['20m', '20m0s', true],
+    ['1.5h', '1h30m', true],
+    ['1h', '2h', false],
+    ['soon', 'soon', true],
+    ['soon', 'later', false],
+  ])('of %s and %s is %s', (a, b, expected) => {
+    expect(sameDuration(a, b)).toBe(expected);
+  });
 });

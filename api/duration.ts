@@ -30,3 +30,9 @@ export function parseDuration(text: string): number {
   }
   return (text.startsWith('-') ? -total : total) / 1e9;
 }
+
+/** Whether two texts are the same Go duration, as `20m` and `20m0s` are. What is no duration is compared as text. */
+export function sameDuration(a: string, b: string): boolean {
+  const areDurations = [a, b].every((text) => new RegExp(durationPattern).test(text));
+  return a === b || (areDurations && parseDuration(a) === parseDuration(b));
+}

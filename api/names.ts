@@ -187,7 +187,7 @@ export const blockers = {
   Outage: 'so many Nodes are unhealthy or missing together that no machine is replaced',
   PodDisruptionBudget: 'a PodDisruptionBudget allows no eviction',
   Drain: 'pods or volumes do not leave the Node',
-  KubernetesApi: 'a Kubernetes API server does not answer or refuses',
+  KubernetesApi: 'a Kubernetes API server does not answer, refuses, or does not keep what is written',
   Brake: 'a sweep would delete many resources, or does not trust the list of Machines, and waits for approval',
   Rollout: 'a rollout makes no progress, and none of its machines reports a cause',
 } as const;

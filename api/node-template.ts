@@ -52,10 +52,18 @@ export function mergeTemplate(node: TemplatedNode, applied: NodeTemplate, wanted
   };
 }
 
-/** The same for one map. */
-export function mergeMap(live: Map = {}, applied: Map, wanted: Map): Change | undefined {
+/** The same for one map. @param isSame of values that an API server stores in another form than they are written in */
+export function mergeMap(
+  live: Map = {},
+  applied: Map,
+  wanted: Map,
+  isSame: (a: string, b: string) => boolean = Object.is,
+): Change | undefined {
   const removed = Object.keys(applied).filter((key) => wanted[key] === undefined && live[key] !== undefined);
-  const set = Object.entries(wanted).filter(([key, value]) => live[key] !== value);
+  const set = Object.entries(wanted).filter(([key, value]) => {
+    const present = live[key];
+    return present === undefined || !isSame(present, value);
+  });
   if (removed.length === 0 && set.length === 0) return undefined;
   return { ...Object.fromEntries(removed.map((key) => [key, null])), ...Object.fromEntries(set) };
 }

@@ -21,10 +21,10 @@ interface Signalled {
   readonly desiredState: string;
   readonly managed: boolean;
   readonly node: string | undefined;
-  /** Text that differs for another spec of the Machine or another version of a Node that is outdated; undefined: it is not. */
+  /** What an outdated Node lacks, as text; undefined: nothing. The versions of a Node that stays so are no change. */
   readonly outdated: string | undefined;
   readonly sourceVersion: string | undefined;
-  /** What its preservation or in-place update needs, and where something is to be written the versions of the objects; undefined: nothing. */
+  /** What its preservation or in-place update needs, and where something is to be written, what; undefined: nothing. */
   readonly maintenance: string | undefined;
   /** When it asked to be replaced; undefined where it does not, or its Node cannot be seen. */
   readonly asks: string | undefined;
@@ -103,7 +103,7 @@ export function createMachineController(context: MachineControllerContext) {
       if (isLetGo || isMoved) refreshWorkflowOf(machine);
       return;
     }
-    const now = toSignalled(machine, seen, before);
+    const now = toSignalled(seen, dueWrites(context, machine, seen), before);
     const isUnchanged = before !== undefined && !isChanged(before, now);
     if (before === undefined && isNew(seen.machine)) await startWorkflow(installation, 'Machine', ref, seen);
     else if (!isUnchanged) await signalMachine(installation, ref, seen);
@@ -159,12 +159,17 @@ export function createMachineController(context: MachineControllerContext) {
 
 type Caches = Pick<ControllerContext, 'watches' | 'dialect'>;
 
-function viewNode({ watches, dialect }: Caches, machine: KubeObject, snapshot: MachineSnapshot): NodeView {
+function viewNode(caches: Caches, machine: KubeObject, snapshot: MachineSnapshot): NodeView {
+  const { watches, dialect } = caches;
   if (nodeKeyOf(dialect, snapshot) === undefined) return { state: 'absent' };
   if (!watches.nodes.synced || !watches.nodes.reachable) return { state: 'unknown' };
+  const node = nodeOf(caches, snapshot);
+  return toNodeViewOf(dialect, node, machine, snapshot.providerID, sourceOf(caches, machine));
+}
+
+function sourceOf({ watches, dialect }: Caches, machine: KubeObject): KubeObject | undefined {
   const { namespace } = machine.metadata;
-  const source = watches.sources.get({ namespace, name: dialect.source.nameOf(machine) ?? '' });
-  return toNodeViewOf(dialect, nodeOf({ watches, dialect }, snapshot), machine, snapshot.providerID, source);
+  return watches.sources.get({ namespace, name: dialect.source.nameOf(machine) ?? '' });
 }
 
 function nodeOf({ watches, dialect }: Caches, snapshot: MachineSnapshot): Node | undefined {
@@ -172,18 +177,43 @@ function nodeOf({ watches, dialect }: Caches, snapshot: MachineSnapshot): Node |
   return key === undefined ? undefined : watches.nodes.byIndex(byNode, key)[0];
 }
 
+type CachesAndDefaults = Caches & Pick<MachineControllerContext, 'defaults'>;
+
 function viewMaintenance(
-  caches: Caches & Pick<MachineControllerContext, 'defaults'>,
+  caches: CachesAndDefaults,
   machine: KubeObject,
   snapshot: MachineSnapshot,
   { state }: NodeView,
 ): MaintenanceDue | undefined {
+  const isUnknown = state === 'unknown' && !snapshot.limits.hasNoNode;
+  return isUnknown ? undefined : maintenanceDue(maintenanceOf(caches, machine, snapshot));
+}
+
+function maintenanceOf(caches: CachesAndDefaults, machine: KubeObject, snapshot: MachineSnapshot) {
   const { providerID, limits } = snapshot;
-  if (state === 'unknown' && !limits.hasNoNode) return undefined;
   const node = limits.hasNoNode ? undefined : nodeOf(caches, snapshot);
   const { updateSeconds } = caches.defaults;
   const moment = { nowMs: Date.now(), ...(updateSeconds !== undefined && { updateSeconds }) };
-  return maintenanceDue(planMaintenance(caches.dialect, machine, node, providerID, moment));
+  return planMaintenance(caches.dialect, machine, node, providerID, moment);
+}
+
+/** In a plan, they differ with each look. */
+const times = /\d{4}-\d\d-\d\dT[\d:.]+Z/g;
+
+/** What has to be written for a machine and its Node, as text to compare. */
+function dueWrites(
+  caches: CachesAndDefaults,
+  machine: KubeObject,
+  { machine: snapshot, node: view, maintenance }: MachineObservation,
+): Pick<Signalled, 'outdated' | 'maintenance'> {
+  const node = nodeOf(caches, snapshot);
+  const isOutdated = view.state === 'present' && view.outdated === true && node !== undefined;
+  const patch = isOutdated && caches.dialect.machine.toNodePatch(machine, node, sourceOf(caches, machine));
+  const plan = maintenance === 'write' ? maintenanceOf(caches, machine, snapshot) : undefined;
+  return {
+    outdated: patch ? JSON.stringify(patch) : undefined,
+    maintenance: plan === undefined ? maintenance : JSON.stringify(plan).replaceAll(times, ''),
+  };
 }
 
 /** Name of the deployment that a machine belongs to, through its set. */
@@ -198,17 +228,17 @@ function mayWaitForSource({ stage, deletingSince }: MachineSnapshot): boolean {
   return stage === 'new' || stage === 'creating' || deletingSince !== undefined;
 }
 
-function sourceVersionOf({ watches, dialect: { kinds, source } }: Caches, machine: KubeObject): string {
-  const { namespace } = machine.metadata;
-  const object =
-    kinds.source === undefined ? machine : watches.sources.get({ namespace, name: source.nameOf(machine) ?? '' });
+function sourceVersionOf(caches: Caches, machine: KubeObject): string {
+  const { watches, dialect } = caches;
+  const { kinds, source } = dialect;
+  const object = kinds.source === undefined ? machine : sourceOf(caches, machine);
   const secrets = object === undefined ? [] : source.secretsOf(object).map((key) => watches.secrets.get(key));
   return source.versionOf(object, secrets);
 }
 
 function toSignalled(
-  { metadata }: KubeObject,
-  { machine, node, maintenance, sourceVersion: version, watchedMs }: MachineObservation,
+  { machine, node, sourceVersion: version, watchedMs }: MachineObservation,
+  due: Pick<Signalled, 'outdated' | 'maintenance'>,
   before: Signalled | undefined,
 ): Signalled {
   return {
@@ -217,16 +247,11 @@ function toSignalled(
     managed: machine.managed,
     // What becomes of the Node of a deleted machine is mostly the workflow's own work, and its drain watches the Node.
     node: node.state === 'unknown' || machine.stage === 'deleting' ? before?.node : nodeText(node),
-    outdated: node.state === 'present' && node.outdated ? `${metadata.generation} ${node.resourceVersion}` : undefined,
-    maintenance: maintenance === 'write' ? versionsOf(machine, node) : maintenance,
+    ...due,
     sourceVersion: version ?? before?.sourceVersion,
     asks: watchedMs === undefined ? undefined : machine.request?.askedAt,
     sentAtMs: Date.now(),
   };
-}
-
-function versionsOf(machine: MachineSnapshot, node: NodeView): string {
-  return `${machine.resourceVersion} ${node.state === 'present' ? node.resourceVersion : node.state}`;
 }
 
 /** The fields of a Node that others change: our own marks are no change to the workflow that sets them. */

@@ -12,6 +12,7 @@ import { type Installation, requestRefresh } from '../temporal/workflows.ts';
 import { type ControllerContext, type ObserveQueue, runController } from './controller.ts';
 import { createCountsController } from './counts.ts';
 import { createFreezeController } from './freeze.ts';
+import { withKeptWrites } from './kept-writes.ts';
 import { createLimitController } from './limits.ts';
 import { createMachineController } from './machines.ts';
 import { createNodeController } from './nodes.ts';
@@ -133,6 +134,8 @@ export function startControllers(options: ControllersOptions): Controllers {
     keepsAutoscalerAway: true,
     thawedMs: 60_000,
     ...options,
+    control: withKeptWrites(control, logger),
+    target: withKeptWrites(options.target, logger),
     dialect,
     watches,
     resyncMs,

@@ -2,6 +2,7 @@
 import { isUnreachable } from '../kube/errors.ts';
 import type { Logger } from '../kube/logger.ts';
 import { grpcCodeOf, grpcCodes } from '../temporal/connection.ts';
+import { HeldWriteError } from './kept-writes.ts';
 
 export interface Queue {
   /** Queues a key; a key that waits already is not added again. */
@@ -101,6 +102,11 @@ export function createQueue(options: QueueOptions): Queue {
       failures.delete(key);
       handleLater(key, againInMs?.(key));
     } catch (err) {
+      if (err instanceof HeldWriteError) {
+        failures.delete(key);
+        handleLater(key, err.retryAfterMs);
+        return;
+      }
       const count = (failures.get(key) ?? 0) + 1;
       failures.set(key, count);
       const isOutage = isUnreachable(err) || grpcCodeOf(err) === grpcCodes.unavailable;

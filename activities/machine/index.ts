@@ -265,7 +265,8 @@ export function createMachineActivities(deps: MachineDeps) {
       let known: MachineSnapshot | null = seen;
       while (known !== null && !known.managed && known.deletingSince === undefined) {
         const machine = await tryToAddFinalizer(ref, known);
-        known = machine === undefined ? snapshot(ref, await findMachine(ref)) : machine;
+        if (machine !== undefined) return machine; // also where it is not kept: its workflow tries again later
+        known = snapshot(ref, await findMachine(ref));
       }
       return known;
     },

@@ -166,6 +166,20 @@ describe('what a preservation writes', () => {
     return writes >= number;
   }
 
+  it('is written once, and what is left is said, where the API server does not keep it', async () => {
+    const ref = await newMachine('Failed', { [key]: 'now' }, {});
+    let writes = 0;
+    const patch: KubeClient['patch'] = async (resource, at, { body, ...rest }, options) => {
+      writes += 1;
+      const { spec: _, ...kept } = body as { spec?: object };
+      return client.patch(resource, at, { ...rest, body: kept }, options);
+    };
+
+    expect(await activitiesOf({ ...client, patch }).maintain(ref, at)).toMatchObject({ maintenance: 'write' });
+    expect((await seen(ref)).taints).toEqual([]);
+    expect(writes).toBeLessThanOrEqual(4);
+  });
+
   it('leaves the Node of another VM alone', async () => {
     const ref = await newMachine('Failed', { [key]: 'now' }, { [key]: 'false' }, 'test:///other');
     expect(await activitiesOf(client).maintain(ref, at)).toMatchObject({ node: { state: 'absent' } });

@@ -1,4 +1,5 @@
 /** Preservation and in-place update of a Machine: what their plans say is written to the Machine and its Node. */
+import { isDeepStrictEqual } from 'node:util';
 import { dialectOf } from '../../api/dialects.ts';
 import type { MachineEvent } from '../../api/events.ts';
 import { type DuePlan, maintenanceDue, planMaintenance } from '../../api/maintenance.ts';
@@ -75,7 +76,9 @@ export function createMaintenanceActivities(deps: MaintenanceDeps) {
         const written = await write(moment, seen, plan, pass === 0 ? drain : undefined);
         if (written === null) return null;
         seen = written;
+        const before = plan;
         plan = planOf(moment, seen);
+        if (isDeepStrictEqual(plan, before)) break; // the API server does not keep it
       }
       if (drain?.message !== undefined) recordEvent(ref, 'FailedDrain', drain.message);
       const snapshot = toSnapshot(ref, seen.machine);

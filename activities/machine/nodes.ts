@@ -11,7 +11,7 @@ import type { KubeObject } from '../../api/objects.ts';
 import { vmOf } from '../../api/provider-id.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { type Node, nodes } from '../../kube/core.ts';
-import { isConflict, isInvalid } from '../../kube/errors.ts';
+import { isConflict, isInvalid, isTooManyRequests } from '../../kube/errors.ts';
 import { strategicMergePatch } from '../../kube/patch.ts';
 import { ignoreGoneOrChanged, orNull, update } from '../../kube/update.ts';
 import { localRequest } from '../local-request.ts';
@@ -43,7 +43,8 @@ export function createNodeActivities({ target, findOutage }: NodeDeps) {
       try {
         const node = await findNode(ref, snapshot);
         return withDue(toNodeViewOf(dialect, node, machine, providerID), node);
-      } catch {
+      } catch (error) {
+        if (isTooManyRequests(error)) throw error; // it can be read in a moment
         return { node: { state: 'unknown' } };
       }
     },

@@ -142,6 +142,26 @@ describe('the bootstrap token', () => {
     expect(text).toBe(`${decoded(token!, 'token-id')}.${decoded(token!, 'token-secret')}`);
   });
 
+  it('is made once and deleted again where the API server does not keep whose it is', async () => {
+    const made: string[] = [];
+    const target: KubeClient = {
+      ...client,
+      create: (resource, object, options) => {
+        made.push('name' in object.metadata ? (object.metadata.name ?? '') : '');
+        return client.create(resource, { ...object, metadata: { ...object.metadata, labels: {} } }, options);
+      },
+    };
+    const forgetful = createUserDataActivities({ control: client, target, bootstrapTokenExtraGroups: '' });
+    const ref = await newMachine();
+    const source = await newSource('<<BOOTSTRAP_TOKEN>>');
+
+    await expect(forgetful.ensureUserData(ref, source, 600)).rejects.toThrow(
+      `does not keep the label ${names.machineUid} of Secret "${tokens}/bootstrap-token-`,
+    );
+    expect(made).toHaveLength(1);
+    expect(await client.find(secrets, { namespace: tokens, name: made[0] ?? '' })).toBeUndefined();
+  });
+
   it('[invariant 8 partly] is nowhere in what a Secret says about itself', async () => {
     const ref = await newMachine();
     const place = await activities.ensureUserData(ref, await newSource('<<BOOTSTRAP_TOKEN>>'), 600);

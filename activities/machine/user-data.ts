@@ -37,7 +37,13 @@ export function createUserDataActivities(deps: UserDataDeps) {
     for (let ordinal = 0; ; ordinal++) {
       const wanted = tokenSecret(ref, tokenId(ref.uid, ordinal), validSeconds, bootstrapTokenExtraGroups);
       const secret = await createOrFind(target, wanted);
-      if (secret.metadata.labels?.[names.machineUid] !== ref.uid) continue;
+      if (secret.metadata.labels?.[names.machineUid] !== ref.uid) {
+        if (decoded(secret, 'token-secret') !== wanted.stringData?.['token-secret']) continue;
+        await deleteIfThere(target, wanted.metadata);
+        const { namespace, name } = wanted.metadata;
+        const what = `the label ${names.machineUid} of Secret "${namespace}/${name}"`;
+        throw new ProviderError('FailedPrecondition', `the API server of the nodes does not keep ${what}`);
+      }
       const expiration = wanted.stringData?.['expiration'] ?? '';
       if (Date.parse(decoded(secret, 'expiration')) >= Date.parse(expiration)) return secret;
       const prolonged = mergePatch({ metadata: { uid: secret.metadata.uid }, stringData: { expiration } });

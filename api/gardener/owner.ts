@@ -9,12 +9,13 @@ import type {
   ProgressCondition,
   TemplateDialect,
 } from '../dialect.ts';
+import { sameDuration } from '../duration.ts';
 import type { RolloutProgress } from '../model/owner.ts';
 import { names } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
 import type { OwnerSet } from '../owner/objects.ts';
 import { isPreserveValue } from './machine/preservation.ts';
-import { limitsProblem, requestOf, stageOf } from './machine/snapshot.ts';
+import { isTimeout, limitsProblem, requestOf, stageOf } from './machine/snapshot.ts';
 import {
   annotations,
   annotationsNotCopied,
@@ -32,6 +33,8 @@ import type { Machine, MachineSpec } from './schema/machine.ts';
 import type { MachineDeployment, MachineDeploymentStrategy } from './schema/machine-deployment.ts';
 import type { MachineSet } from './schema/machine-set.ts';
 
+const copiedSpecFields: readonly string[] = ['minReadySeconds', 'autoPreserveFailedMachineMax'];
+
 /** Fields of the spec of a machine that follow its template. */
 const liveFields: readonly string[] = ['nodeTemplate', ...Object.keys(machineConfiguration)];
 
@@ -45,6 +48,12 @@ const template: TemplateDialect = {
     const creationTimeout = machine?.metadata.annotations?.[annotations.effectiveCreationTimeout];
     const settings = Object.fromEntries(Object.entries(spec).filter(([field]) => liveFields.includes(field)));
     return { ...settings, ...(creationTimeout !== undefined && { creationTimeout }) };
+  },
+  /** MCM leaves out numbers of 0 of a set and a deployment, and writes durations as Go does. */
+  isSameSetting(field, a, b) {
+    if (typeof a === 'string' && typeof b === 'string') return a === b || (isTimeout(field) && sameDuration(a, b));
+    if (field === 'disableHealthTimeout') return (a ?? false) === (b ?? false);
+    return copiedSpecFields.includes(field) ? (a ?? 0) === (b ?? 0) : a === b;
   },
   problemOf(spec: MachineSpec = {}) {
     const { kind, name } = spec.class ?? {};
@@ -223,7 +232,7 @@ export const ownerDialect: OwnerDialect = {
     maxReplicas: annotations.maxReplicas,
   },
   annotationsNotCopied,
-  copiedSpecFields: ['minReadySeconds', 'autoPreserveFailedMachineMax'],
+  copiedSpecFields,
   strategies: {
     RollingUpdate: { strategy: 'RollingUpdate', bounds: 'rollingUpdate' },
     Recreate: { strategy: 'Recreate' },

@@ -57,8 +57,9 @@ describe('settingsOfMachine', () => {
         expect(settingsOfMachine(gardener, set(wanted), after)).toBeUndefined();
         expect(after.spec.class).toEqual(has.class);
         expect(after.spec.drainTimeout).toBe(wanted.drainTimeout);
+        expect(after.spec.disableHealthTimeout ?? false).toBe(wanted.disableHealthTimeout ?? false);
         expect(after.spec.maxEvictRetries).toBe(wanted.maxEvictRetries);
-        expect(after.spec.nodeTemplate?.metadata?.labels).toEqual(wanted.nodeTemplate?.metadata?.labels);
+        expect(after.spec.nodeTemplate?.metadata?.labels ?? {}).toEqual(wanted.nodeTemplate?.metadata?.labels ?? {});
       }),
     );
   });
@@ -69,6 +70,35 @@ describe('settingsOfMachine', () => {
     expect(
       settingsOfMachine(gardener, set({ nodeTemplate: { metadata: { labels: { pool: 'a' } } } }), machine(before)),
     ).toEqual({ spec: { nodeTemplate: { metadata: { labels: { old: null } } }, drainTimeout: null } });
+  });
+
+  it.each([
+    [
+      'Go writes durations',
+      { drainTimeout: '90m', healthTimeout: '.5h' },
+      { drainTimeout: '1h30m0s', healthTimeout: '30m0s' },
+    ],
+    ['false is left out', { disableHealthTimeout: false }, {}],
+    [
+      'empty maps and lists are left out, or written',
+      { nodeTemplate: { metadata: { labels: {}, annotations: null }, spec: { taints: [] } } },
+      { nodeTemplate: { metadata: { creationTimestamp: null }, spec: {} } },
+    ],
+  ])('changes nothing where others only store it in another form: %s', (_, wanted, has) => {
+    expect(settingsOfMachine(gardener, set(wanted), machine(has))).toBeUndefined();
+    expect(settingsOfMachine(gardener, set(has), machine(wanted))).toBeUndefined();
+  });
+
+  it.each([
+    ['another duration', { drainTimeout: '2h' }, { drainTimeout: '1h' }],
+    ['0 retries', { maxEvictRetries: 0 }, {}],
+    [
+      'a label that only looks like the same duration',
+      { nodeTemplate: { metadata: { labels: { a: '60m' } } } },
+      { nodeTemplate: { metadata: { labels: { a: '1h' } } } },
+    ],
+  ])('changes what means something else: %s', (_, wanted, has) => {
+    expect(settingsOfMachine(gardener, set(wanted), machine(has))).toEqual({ spec: wanted });
   });
 
   it('leaves a machine its own creation timeout, which an annotation has given it', () => {
@@ -109,6 +139,13 @@ describe('settingsOfSet', () => {
       metadata: { annotations: { note: 'a' } },
       spec: { minReadySeconds: 10, template: { spec: { drainTimeout: '2h' } } },
     });
+  });
+
+  it('is undefined where a set lacks no more than numbers of 0, which others leave out', () => {
+    const numbers = { minReadySeconds: 0, autoPreserveFailedMachineMax: 0 };
+
+    expect(settingsOfSet(gardener, deployment({}, numbers), set({}))).toBeUndefined();
+    expect(settingsOfSet(gardener, deployment({}), set({}, numbers))).toBeUndefined();
   });
 
   it('is undefined for a set that has it, whatever else is on it', () => {

@@ -17,9 +17,9 @@ export function settingsOfSet(
 ): { readonly metadata: { readonly annotations: object }; readonly spec: object } | undefined {
   const wanted = Object.entries(copiedAnnotations(api, metadata));
   const annotations = wanted.filter(([key, value]) => set.metadata.annotations?.[key] !== value);
-  const copied = difference(copiedFields(api, set.spec), copiedFields(api, spec));
-  const { settingsOf } = api.owner.template;
-  const ofMachines = difference(settingsOf(set.spec?.template?.spec), settingsOf(spec?.template?.spec));
+  const { settingsOf, isSameSetting } = api.owner.template;
+  const copied = difference(copiedFields(api, set.spec), copiedFields(api, spec), isSameSetting);
+  const ofMachines = difference(settingsOf(set.spec?.template?.spec), settingsOf(spec?.template?.spec), isSameSetting);
   if (annotations.length === 0 && copied === undefined && ofMachines === undefined) return undefined;
   return {
     metadata: { annotations: Object.fromEntries(annotations) },
@@ -33,8 +33,9 @@ export function settingsOfMachine(
   set: OwnerSet,
   machine: KubeObject & { readonly spec?: object },
 ): object | undefined {
-  const { settingsOf } = owner.template;
-  const spec = difference(settingsOf(machine.spec), settingsOf(set.spec?.template?.spec, machine));
+  const { settingsOf, isSameSetting } = owner.template;
+  const wanted = settingsOf(set.spec?.template?.spec, machine);
+  const spec = difference(settingsOf(machine.spec), wanted, isSameSetting);
   return spec && { spec };
 }
 
@@ -44,23 +45,37 @@ export function isBehind(api: OwnerApi, set: OwnerSet, machine: KubeObject): boo
   return isNeeded && settingsOfMachine(api, set, machine) !== undefined;
 }
 
-/** Merge patch (RFC 7386) that makes `wanted` of what an object has; undefined: it is that. Null counts as left out. */
-export function difference(has: object, wanted: object): object | undefined {
+/**
+ * Merge patch (RFC 7386) that makes `wanted` of what an object has; undefined: it is that. Null, an empty object and an empty
+ * list count as left out: API servers and other writers leave them out, too.
+ * @param isSame of fields of the outermost object; default: they are equal
+ */
+export function difference(
+  has: object,
+  wanted: object,
+  isSame = (_field: string, a: unknown, b: unknown): boolean => a === b,
+): object | undefined {
   const patch: Record<string, unknown> = {};
   const [before, after] = [present(has), present(wanted)];
   for (const key of new Set([...Object.keys(before), ...Object.keys(after)])) {
     const [old, next] = [before[key], after[key]];
-    if (next === undefined) patch[key] = null;
-    else if (isObject(next)) {
+    if (isObject(next)) {
       const change = difference(isObject(old) ? old : {}, next);
-      if (change !== undefined || !isObject(old)) patch[key] = change ?? {};
-    } else if (Array.isArray(next) ? canonical(old) !== canonical(next) : old !== next) patch[key] = next;
+      if (change !== undefined) patch[key] = change;
+    } else if (Array.isArray(next) ? canonical(old) !== canonical(next) : !isSame(key, old, next)) {
+      patch[key] = next ?? null;
+    }
   }
   return Object.keys(patch).length === 0 ? undefined : patch;
 }
 
 function present(value: object): Record<string, unknown> {
-  return Object.fromEntries(Object.entries(value).filter(([, each]) => each !== null && each !== undefined));
+  return Object.fromEntries(Object.entries(value).filter(([, each]) => !isEmpty(each)));
+}
+
+function isEmpty(value: unknown): boolean {
+  if (Array.isArray(value)) return value.length === 0;
+  return value === null || value === undefined || (isObject(value) && Object.keys(present(value)).length === 0);
 }
 
 function isObject(value: unknown): value is object {

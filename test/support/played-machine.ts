@@ -52,6 +52,8 @@ interface Cluster {
   maintenance: MaintenanceDue | undefined;
   /** How the drains of the preserved Machine have ended. */
   preserved: (MaintenanceDrain | undefined)[];
+  /** What the API servers do not keep: fields of the Machine, `node.` with fields of the Node, and what some steps do. */
+  drops: readonly string[];
   /** What happens before a step is done, which it may refuse, and between that and the answer. */
   before(step: keyof MachineActivities): unknown;
   after(step: keyof MachineActivities): unknown;
@@ -101,7 +103,9 @@ export function playMachine(now: () => number) {
   /** Changes the Machine as a write to the API server does. */
   function touch(change: Partial<MachineSnapshot>): MachineSnapshot {
     const { machine } = cluster;
-    cluster.machine = { ...machine, ...change, resourceVersion: String(Number(machine.resourceVersion) + 1) };
+    const kept = Object.entries(change).filter(([field]) => !cluster.drops.includes(field));
+    const resourceVersion = String(Number(machine.resourceVersion) + 1);
+    cluster.machine = { ...machine, ...Object.fromEntries(kept), resourceVersion };
     return cluster.machine;
   }
 
@@ -288,6 +292,7 @@ function newCluster(nowMs: number): Cluster {
     drains: 0,
     maintenance: undefined,
     preserved: [],
+    drops: [],
     before: () => undefined,
     after: () => undefined,
     steps: [],
@@ -371,7 +376,7 @@ function playCluster(
     }),
     maintain: noted('maintain', (_ref, _at, drain) => {
       cluster.preserved.push(drain);
-      if (cluster.maintenance === 'write')
+      if (cluster.maintenance === 'write' && !cluster.drops.includes('maintenance'))
         cluster.maintenance = cluster.machine.stage === 'failed' ? 'drain' : undefined;
       if (drain?.isDrained) cluster.maintenance = undefined;
       const { node, maintenance } = cluster;
@@ -399,7 +404,8 @@ function playCluster(
     }),
     readPlaces: noted('readPlaces', readPlaces),
     announceDeletion: noted('announceDeletion', (_ref, seen, report) => {
-      if (seen.deletingSince === cluster.machine.deletingSince) writeReport(report);
+      const isKept = !cluster.drops.includes('announced deletion');
+      if (seen.deletingSince === cluster.machine.deletingSince && isKept) writeReport(report);
       return readPlaces();
     }),
     storeIdentity: noted('storeIdentity', (_ref, seen, identity, report) => {
@@ -415,6 +421,7 @@ function playCluster(
       return touch({ ...withIdentity({ providerID: null }), ...(replacedVm !== undefined && { replacedVm }) });
     }),
     finishReplacement: noted('finishReplacement', () => {
+      if (cluster.drops.includes('end of a replacement')) return touch({});
       delete (cluster.machine as { replacedVm?: string }).replacedVm;
       return touch(withIdentity({ providerID: null, nodeName: null }));
     }),
@@ -422,8 +429,12 @@ function playCluster(
     writeStatus: noted('writeStatus', (_ref, _known, report) => writeReport(report)),
     syncNode: noted('syncNode', (_ref, _seen, report) => {
       cluster.synced.push(report);
-      if (cluster.node.state === 'present' && !cluster.isTemplateRefused)
-        delete (cluster.node as { outdated?: true }).outdated;
+      if (cluster.node.state === 'present') {
+        const { outdated, ...rest } = cluster.node;
+        const isOutdated = outdated && (cluster.isTemplateRefused || cluster.drops.includes('node.outdated'));
+        const managed = rest.managed || !cluster.drops.includes('node.managed');
+        cluster.node = { ...rest, managed, ...(isOutdated && { outdated }) };
+      }
       const { machine, node } = cluster;
       const { conditions } = node.state === 'present' ? node : machine;
       const { isTemplateRefused } = cluster;
@@ -436,7 +447,8 @@ function playCluster(
     noteLostMachine: noted('noteLostMachine', () => true),
     viewOutage: noted('viewOutage', () => ({ outage: null })),
     markInterrupted: noted('markInterrupted', (_ref, _machine, reason) => {
-      if (cluster.node.state === 'present') cluster.node = { ...cluster.node, interruption: `the taint x (${reason})` };
+      if (cluster.node.state === 'present' && !cluster.drops.includes('node.interruption'))
+        cluster.node = { ...cluster.node, interruption: `the taint x (${reason})` };
       return cluster.node;
     }),
     tearDown: noted('tearDown', (_ref, _seen, { nodeNames }) => {

@@ -22,6 +22,8 @@ export interface Failure {
   readonly blockedOn: Blocker;
   /** How long the cloud asks to be left alone. */
   readonly retryAfterMs?: number;
+  /** An API server, or our own rate limit, asks for a pause. */
+  readonly isThrottled?: true;
   /** Temporal would have made another attempt, had the retry policy allowed one. */
   readonly attemptsUsedUp?: true;
 }
@@ -55,19 +57,31 @@ export function toFailure(error: TemporalFailure): Failure {
   const type = cause instanceof ApplicationFailure ? cause.type : undefined;
   const code: FailureCode = isFailureCode(type) ? type : 'Unknown';
   const { outcomeUnknown, blockedOn } = failures[code];
-  const { retryAfterMs, nothingMade, requestId } = cause instanceof ApplicationFailure ? detailsOf(cause) : {};
+  const details = cause instanceof ApplicationFailure ? detailsOf(cause) : {};
+  const { retryAfterMs, nothingMade, requestId, isThrottled } = details;
   return {
     ...{ code, message: cause?.message ?? error.message, blockedOn },
     ...(nothingMade ? { outcomeUnknown: false, nothingMade } : { outcomeUnknown }),
     ...(retryAfterMs !== undefined && { retryAfterMs }),
     ...(requestId !== undefined && { requestId }),
+    ...(isThrottled && { isThrottled }),
     ...attemptsUsedUp,
   };
 }
 
-function detailsOf({ details }: ApplicationFailure): Pick<Failure, 'retryAfterMs' | 'nothingMade' | 'requestId'> {
-  const { retryAfterMs, nothingMade, requestId }: Partial<Record<keyof Failure, unknown>> = Object(details?.[0]);
+/** Whether a server does not answer. One that refuses a request, or asks for a pause, does. */
+export function isOutage({ code, isThrottled }: Pick<Failure, 'code' | 'isThrottled'>): boolean {
+  return (code === 'Unavailable' || code === 'DeadlineExceeded') && isThrottled === undefined;
+}
+
+function detailsOf({
+  details,
+}: ApplicationFailure): Pick<Failure, 'retryAfterMs' | 'nothingMade' | 'requestId' | 'isThrottled'> {
+  const { retryAfterMs, nothingMade, requestId, isThrottled }: Partial<Record<keyof Failure, unknown>> = Object(
+    details?.[0],
+  );
   return {
+    ...(isThrottled === true && { isThrottled }),
     ...(typeof retryAfterMs === 'number' && retryAfterMs > 0 && { retryAfterMs }),
     ...(nothingMade === true && { nothingMade }),
     ...(typeof requestId === 'string' && requestId !== '' && { requestId }),

@@ -19,7 +19,15 @@ import { provision } from './phases/provision.ts';
 import { run } from './phases/run.ts';
 import { validate } from './phases/validate.ts';
 import { describe } from './progress.ts';
-import { MachineGoneError, type MachineState, newState, type PersistedState, StaleStateError } from './state.ts';
+import { heldUntilMs, isHeld, noteWrite, waitForWrite } from './repeats.ts';
+import {
+  MachineGoneError,
+  type MachineState,
+  newState,
+  type PersistedState,
+  StaleStateError,
+  textOf,
+} from './state.ts';
 import { continueAsNewRun, isHistoryLong, refresh, throwIfCancelled, waitForChange } from './wait.ts';
 
 type Phase = (state: MachineState) => Promise<PhaseOutcome>;
@@ -85,12 +93,23 @@ async function runPhases(state: MachineState, list: readonly Phase[], isOver = (
     const isDue =
       (i > list.indexOf(followNode) && isNodeDeleted(state)) || (i > list.indexOf(maintain) && mustMaintain);
     if (outcome.kind === 'wait' && list === phases && isDue && patched('due-in-an-earlier-phase')) outcome = again;
-    if (outcome.kind === 'wait') await waitForChange(state, before, outcome.timeoutMs);
+    if (outcome.kind === 'again') outcome = againOrWait(state, i);
+    if (outcome.kind === 'wait') {
+      const timeoutMs = Math.min(outcome.timeoutMs ?? Infinity, heldUntilMs(state) - Date.now());
+      await waitForChange(state, before, timeoutMs);
+    }
     if (outcome.kind === 'again' && isHistoryLong()) await continueAsNewRun(state);
     if (outcome.kind === 'failed') i = list.indexOf(run);
     else if (outcome.kind === 'done') i++;
     else i = 0;
   }
+}
+
+/** A phase that leaves everything as it was, again and again, writes what is not kept. */
+function againOrWait(state: MachineState, phase: number): PhaseOutcome {
+  const text = `${phase} ${textOf(state)}`;
+  noteWrite(state, 'phase', text);
+  return isHeld(state, 'phase', text) ? waitForWrite(state, state.progress) : again;
 }
 
 async function runPhase(state: MachineState, phase: Phase): Promise<PhaseOutcome> {

@@ -1,10 +1,11 @@
 /** What the phases do about a machine's Node. */
 import { isHealthy } from '../../api/attention.ts';
-import type { MachineLimits } from '../../api/model/machine.ts';
+import type { MachineLimits, MachineStage } from '../../api/model/machine.ts';
 import type { NodeSnapshot } from '../../api/model/node.ts';
 import { kubernetes, kubernetesSteps } from './kubernetes.ts';
 import { putNode, setMachine } from './observe.ts';
 import { showSearchAttributes } from './progress.ts';
+import { isHeld, noteWrite } from './repeats.ts';
 import { type Facts, withContext } from './report.ts';
 import type { MachineState } from './state.ts';
 import { untilAnswered } from './wait.ts';
@@ -58,12 +59,24 @@ export async function nameNode(state: MachineState): Promise<void> {
   setMachine(state, { ...machine, nodeName });
 }
 
+/** Whether the Node was brought up to date a moment ago, and is as it was before. @param stage what is to be reported */
+export function isSyncHeld(state: MachineState, stage: MachineStage): boolean {
+  return isHeld(state, 'node', syncText(state, stage));
+}
+
+/** What a synchronisation is made from, without the versions of the objects. */
+function syncText({ machine, node }: MachineState, stage: MachineStage): string {
+  const { resourceVersion: _, ...view } = { resourceVersion: '', ...node };
+  return JSON.stringify([stage, machine.stage, machine.conditions, view]);
+}
+
 /**
  * Marks the Node as ours, brings it up to date, copies its conditions to the Machine and reports `facts`. Answers whether
  * these were written: they are not when the Node, read in the same step, says that another stage is right by now.
  */
 export async function syncNode(state: MachineState, facts: Facts): Promise<boolean> {
   const nodeName = nodeNameOf(state);
+  noteWrite(state, 'node', syncText(state, facts.stage));
   const machine = { ...state.machine, ...(nodeName !== undefined && { nodeName }) };
   const dated = withContext(state, facts);
   let wasOutdated = false;

@@ -30,7 +30,11 @@ export function listen(state: MachineState): void {
     notifyChange(state);
   };
   setHandler(interruptedSignal, noteInterruption, { description: 'The cloud is about to take a VM away.' });
-  setHandler(retryNowSignal, () => notifyChange(state), { description: 'Try again now what is being waited for.' });
+  const retryNow = () => {
+    state.repeats = {};
+    notifyChange(state);
+  };
+  setHandler(retryNowSignal, retryNow, { description: 'Try again now what is being waited for.' });
   setHandler(forceDeletionSignal, order({ forceDeletion: true }), {
     description: 'Finish the deletion that is under way without regard for pods.',
   });

@@ -8,6 +8,7 @@ import type { NodeView } from '../../api/model/node.ts';
 import type { FailedRun, ObjectRef } from '../../api/model/ref.ts';
 import type { SourceSnapshot } from '../../api/model/source.ts';
 import type { Interruption } from '../../api/provider.ts';
+import type { Repeat } from '../../api/repeats.ts';
 import type { MachineDescription } from './messages.ts';
 import { isPastCreation } from './outcome.ts';
 import { type Creation, notAsked, recoverCreation } from './phases/creation.ts';
@@ -78,6 +79,9 @@ export type BlockedDrain = Omit<Extract<DrainOutcome, { kind: 'blocked' }>, 'kin
 /** A drain that makes no progress. */
 export type StuckDrain = Pick<Extract<DrainOutcome, { kind: 'stuck' }>, 'reported' | 'waitingFor'>;
 
+/** What is repeated: a write of the finalizer, of the Node, of what `maintain` writes, or else whatever a phase does. */
+export type Repeated = 'finalizer' | 'node' | 'maintenance' | 'phase';
+
 /** State of one machine's workflow, which its phases read and change. */
 export interface MachineState extends PersistedState {
   readonly ref: ObjectRef;
@@ -101,6 +105,8 @@ export interface MachineState extends PersistedState {
   interruption?: Interruption;
   /** Whether the API server has refused what the Node lacks. It is tried again when a watcher says anew that it lacks it. */
   isTemplateRefused?: boolean;
+  /** The last writes, by which those that have no effect are known. */
+  repeats: Partial<Record<Repeated, Repeat>>;
   /** Whether the Machine's status says that its VM is being deleted. */
   deletionAnnounced: boolean;
   /** Grows with everything that a wait has to end for. */
@@ -148,6 +154,7 @@ export function newState(ref: ObjectRef, given?: Partial<PersistedState>, seen?:
     isUninitialized: false,
     nextPollMs: 0,
     pollIntervalMs: 0,
+    repeats: {},
     deletionAnnounced: false,
     changes: 0,
     isRefreshing: false,
@@ -197,6 +204,18 @@ function unreadState(ref: ObjectRef): PersistedState {
     wasRead: false,
   };
 }
+
+/** Text that is equal while nothing has happened to a machine, whatever the time is. */
+export function textOf(state: MachineState): string {
+  const { placeVersion, reading, isUninitialized, isTemplateRefused, deletionAnnounced } = state;
+  const more = [placeVersion, reading?.version, isUninitialized, isTemplateRefused, deletionAnnounced];
+  return JSON.stringify([toPersisted(state), ...more], (key, value: unknown) =>
+    volatile.test(key) ? undefined : value,
+  );
+}
+
+/** Times, versions and counts. */
+const volatile = /^(resourceVersion|stageSince|askedAt|heardAskedAt|unhealthySince|replacements|\w+Ms)$/;
 
 /** The part of a state that the next run is started with. */
 export function toPersisted(state: MachineState): PersistedState {

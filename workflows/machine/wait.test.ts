@@ -3,6 +3,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
 import type { MachineActivities } from '../../activities/machine/index.ts';
+import type { FailureCode } from '../../api/failures.ts';
 import { refuse, setUpMachine, vm } from '../../test/support/played-machine.ts';
 import type { HistoryEvent } from '../../test/virtual-temporal/run.ts';
 import type { VirtualHandle } from '../../test/virtual-temporal/server.ts';
@@ -153,6 +154,39 @@ describe('an outage of the API server during a refresh', () => {
     expect(await pauses()).toEqual([20, 30]);
     await workflow().signal(retryNowSignal);
     await until(() => cluster.machine.stage === 'joining');
+  });
+});
+
+describe('the creation timeout', () => {
+  /** Every second reading fails so. */
+  function failReadings(type: FailureCode, isThrottled?: true): void {
+    let readings = 0;
+    cluster.before = (step) => {
+      if (step !== 'observeMachine' || readings++ % 2 === 1) return;
+      throw ApplicationFailure.create({ type, message: 'no', details: [{ isThrottled }], nonRetryable: true });
+    };
+  }
+  const failedAfterMs = async () => {
+    const startMs = now();
+    touch({ limits: { ...cluster.machine.limits, creationSeconds: 30 } });
+    await start();
+    await until(() => cluster.machine.stage === 'failed');
+    return now() - startMs;
+  };
+
+  it.each<[string, FailureCode, true | undefined]>([
+    ['an API server asks for a pause', 'Unavailable', true],
+    ['an API server refuses a request', 'PermissionDenied', undefined],
+    ['a request fails for an unknown reason', 'Unknown', undefined],
+  ])('goes on while %s', async (_, type, isThrottled) => {
+    failReadings(type, isThrottled);
+    expect(await failedAfterMs()).toBeLessThan(40_000);
+  });
+
+  it('[invariant 6 partly] starts again after each outage', async () => {
+    failReadings('Unavailable');
+    await expect(failedAfterMs()).rejects.toThrow();
+    expect(cluster.machine.stage).toBe('joining');
   });
 });
 

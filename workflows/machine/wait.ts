@@ -11,6 +11,7 @@ import {
 import type { MachineReading } from '../../activities/machine/index.ts';
 import { hasJoined } from '../../api/model/machine.ts';
 import { isNewer, type ObjectRef } from '../../api/model/ref.ts';
+import { isOutage } from '../calls/failure.ts';
 import { untilAnswered as untilApiAnswers } from '../calls/kubernetes.ts';
 import { kubernetes } from './kubernetes.ts';
 import { putMachine, putNode } from './observe.ts';
@@ -77,6 +78,7 @@ export async function untilAnswered<T>(state: MachineState, doing: string, call:
   const { progress } = state;
   let before = state.changes;
   let hasFailed = false;
+  let wasOutage = false;
   let isReported = false;
   const attempt = () => {
     before = state.changes;
@@ -87,7 +89,10 @@ export async function untilAnswered<T>(state: MachineState, doing: string, call:
     maxPauseMs,
     pause(error, pauseMs) {
       hasFailed = true;
-      state.outageEndMs = Date.now();
+      if (isOutage(error) || !patched('a-refusal-is-no-outage')) {
+        wasOutage = true;
+        state.outageEndMs = Date.now();
+      }
       show(state, {
         doing,
         waitingFor: 'a Kubernetes API server to answer',
@@ -101,8 +106,8 @@ export async function untilAnswered<T>(state: MachineState, doing: string, call:
     },
   });
   if (answer === null) throw new MachineGoneError();
+  if (wasOutage) state.outageEndMs = Date.now();
   if (hasFailed) {
-    state.outageEndMs = Date.now();
     restoreProgress(state, progress);
     forgetError(state);
   }

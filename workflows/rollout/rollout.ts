@@ -17,7 +17,7 @@ import type { ObjectRef } from '../../api/model/ref.ts';
 import { safeAlphabet } from '../../api/names.ts';
 import { ownerNeeds } from '../../api/owner/needs.ts';
 import { sumOf } from '../../api/owner/set-counts.ts';
-import { toFailure } from '../calls/failure.ts';
+import { isOutage, toFailure } from '../calls/failure.ts';
 import { findFailedRun, reportRun } from '../failed-run.ts';
 import { refreshSignal, retryNowSignal } from '../messages.ts';
 import { actOnOwner, observeOwner } from './calls.ts';
@@ -205,9 +205,9 @@ async function runStep(run: OwnerRun, observed: OwnerView | undefined): Promise<
   } catch (error) {
     if (!(error instanceof ActivityFailure)) throw error;
     const failure = toFailure(error);
-    // Without an answer it is an outage. A refusal is not: a rollout whose machines the API server refuses is late, too.
-    const isOutage = failure.code === 'Unavailable' || failure.code === 'DeadlineExceeded';
-    if (isOutage) run.clock = afterOutage(run.clock, Date.now());
+    // A rollout whose machines the API server refuses is late, too.
+    if (isOutage(failure) || (failure.isThrottled && !patched('a-pause-is-no-outage')))
+      run.clock = afterOutage(run.clock, Date.now());
     reportError(run, failure);
     return 'requestFailed';
   }

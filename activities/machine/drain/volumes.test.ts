@@ -60,14 +60,14 @@ const volumeOf = (claim: string) => `${drained.namespace}-${claim}`;
 const attachmentOf = (claim: string, node: string) => `${volumeOf(claim)}-on-${node}`;
 
 /** A claim with a volume that is attached to the drained node, as a VolumeAttachment says unless told otherwise. */
-async function newVolume(claim: string, hasAttachment = true): Promise<void> {
+async function newVolume(claim: string, hasAttachment = true, source?: object): Promise<void> {
   const { namespace, nodeName } = drained;
   const accessModes = ['ReadWriteOnce'];
   const csi = { driver, volumeHandle: `disk-${claim}`, volumeAttributes: { password: 'canary' } };
   const capacity = { storage: '1Gi' };
   await client.create(persistentVolumes, {
     metadata: { name: volumeOf(claim) },
-    spec: { accessModes, capacity, csi, mountOptions: ['password=canary'] },
+    spec: { accessModes, capacity, ...(source ?? { csi }), mountOptions: ['password=canary'] },
   });
   await client.create(persistentVolumeClaims, {
     metadata: { namespace, name: claim },
@@ -127,6 +127,22 @@ describe('pods with volumes', () => {
     await move('b');
     await drain.ended;
     expect(drain.outcomes.map(({ kind }) => kind)).toEqual(['unknownVolumes', 'drained']);
+  });
+
+  it('leave together also where their volumes were made for a former plugin of Kubernetes, which a CSI driver attaches', async () => {
+    driver = 'pd.csi.storage.gke.io';
+    await newRoom(2);
+    for (const claim of ['a', 'b']) {
+      await newVolume(claim, true, { gcePersistentDisk: { pdName: `disk-${claim}` } });
+      await newPod(`pod-${claim}`, [claim]);
+    }
+    const drain = start(['a', 'b'], { detachMs: 600_000 });
+    for (const pod of ['pod-a', 'pod-b']) await drained.untilTerminating(pod);
+    for (const claim of ['a', 'b']) {
+      await drained.finish(`pod-${claim}`);
+      await move(claim);
+    }
+    await drain.ended;
   });
 
   it('sends what the provider needs to recognise a volume, and nothing that may be confidential', async () => {

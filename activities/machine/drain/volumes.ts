@@ -14,7 +14,7 @@ export interface VolumeOfCloud {
 /** A PersistentVolume. */
 export interface Volume {
   readonly name: string;
-  /** Of its CSI driver; empty without one. */
+  /** Of the CSI driver that attaches it; empty without one. */
   readonly driver: string;
   /** What the provider recognises it by: its source, without what may be confidential. */
   readonly spec: object;
@@ -79,10 +79,26 @@ function claimsOf({ metadata, spec, status }: Pod): readonly string[] {
   return [...new Set(claims)]; // a pod may have one twice
 }
 
+/** The drivers to which Kubernetes hands the volumes of its former plugins, by the field of the PersistentVolume. */
+const migratedDrivers: Readonly<Record<string, string>> = {
+  awsElasticBlockStore: 'ebs.csi.aws.com',
+  azureDisk: 'disk.csi.azure.com',
+  azureFile: 'file.csi.azure.com',
+  cinder: 'cinder.csi.openstack.org',
+  gcePersistentDisk: 'pd.csi.storage.gke.io',
+  portworxVolume: 'pxd.portworx.com',
+  vsphereVolume: 'csi.vsphere.vmware.com',
+};
+
 /** The spec goes into the history of the workflow, without what may have passwords or is long. */
 function toVolume({ metadata: { name }, spec = {} }: PersistentVolume): Volume {
   const { csi, ...source } = spec;
   for (const key of ['flexVolume', 'mountOptions', 'claimRef', 'nodeAffinity'] as const) delete source[key];
   const { driver = '', volumeHandle } = csi ?? {};
-  return { name, driver, spec: { ...source, ...(csi && { csi: { driver, volumeHandle } }) } };
+  const migrated = Object.keys(source).find((field) => Object.hasOwn(migratedDrivers, field)) ?? '';
+  return {
+    name,
+    driver: driver || (migratedDrivers[migrated] ?? ''),
+    spec: { ...source, ...(csi && { csi: { driver, volumeHandle } }) },
+  };
 }

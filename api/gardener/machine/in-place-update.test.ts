@@ -336,3 +336,22 @@ describe('an in-place update', () => {
     expect(event === undefined).toBe(!('phase' in written));
   });
 });
+
+describe('an in-place update of a machine without its Node', () => {
+  const late = (phase: string, nowMs: number) => {
+    const metadata = { name: 'm', uid: 'm', resourceVersion: '1', creationTimestamp: '2029-01-01T00:00:00Z' };
+    const currentStatus = { phase, lastUpdateTime: '2030-01-01T00:00:00Z' };
+    const machine: Machine = { metadata, spec: { inPlaceUpdateTimeout: '1m' }, status: { currentStatus } };
+    return planUpdateInPlace(machine, undefined, { nowMs });
+  };
+
+  it('fails when its time is over, and changes nothing before', () => {
+    expect(late('InPlaceUpdating', start + 59_000)).toBeUndefined();
+    expect(late('InPlaceUpdating', start + 60_000)).toMatchObject({
+      isEnd: false,
+      status: { status: { currentStatus: { phase: 'InPlaceUpdateFailed' } } },
+      event: { reason: 'UpdateInPlaceFailed', note: 'Machine m failed to in-place update in 60 s' },
+    });
+    for (const phase of ['InPlaceUpdateFailed', 'Running']) expect(late(phase, start + 60_000)).toBeUndefined();
+  });
+});

@@ -45,7 +45,7 @@ interface Update {
 
 /**
  * Plans the next writes. The condition goes one step at a time, as Gardener's controllers watch the steps. A Machine that
- * was handed over to another set, or released, gets its Node back as it was.
+ * was handed over to another set, or released, gets its Node back as it was. Without its Node an update can only be late.
  */
 export function planUpdateInPlace(
   machine: Machine,
@@ -55,7 +55,11 @@ export function planUpdateInPlace(
   const { metadata, status } = machine;
   const phase = status?.currentStatus?.phase ?? '';
   const isLeaving = metadata.deletionTimestamp !== undefined || phase === 'Terminating';
-  if (node === undefined || isLeaving || node.metadata.deletionTimestamp !== undefined) return undefined;
+  if (isLeaving || node?.metadata.deletionTimestamp !== undefined) return undefined;
+  if (node === undefined) {
+    const { status: late, event } = lateUpdate(machine, moment) ?? {};
+    return late && { isEnd: false, status: { status: late }, ...(event && { event }) };
+  }
   const onNode = node.metadata.labels ?? {};
   const update = {
     ...{ machine, node, moment, phase },
@@ -171,15 +175,23 @@ function nextPhase(update: Update): PhaseChange | undefined {
     const text = `Machine ${name} failed to update dependencies: ${failureOf(node)}`;
     return to(moment, 'InPlaceUpdateFailed', 'InPlaceUpdate', 'Failed', text);
   }
-  if (isUnderWay && moment.nowMs >= updateDeadlineMs(machine, moment.updateSeconds)) {
-    const text = `Machine ${name} failed to in-place update in ${updateTimeoutSeconds(machine, moment.updateSeconds)} s`;
-    return to(moment, 'InPlaceUpdateFailed', 'InPlaceUpdate', 'Failed', text);
-  }
+  const late = lateUpdate(machine, moment);
+  if (late !== undefined) return late;
   const isReady = node.status?.conditions?.some(({ type, status }) => type === 'Ready' && status === 'True');
   // Its owner takes a selected one that runs for one that is not drained yet.
   const isKnown = order !== inPlaceOrders.selected || reason === 'UpdateSuccessful';
   if (phase !== 'InPlaceUpdateSuccessful' || !isReady || !isKnown) return undefined;
   return to(moment, 'Running', 'HealthCheck', 'Successful', `Machine ${name} successfully re-joined the cluster`);
+}
+
+/** The agent has not answered in time. It may have lost its Node. */
+function lateUpdate(machine: Machine, moment: MaintenanceMoment): PhaseChange | undefined {
+  const { nowMs, updateSeconds } = moment;
+  const isUnderWay = machine.status?.currentStatus?.phase === 'InPlaceUpdating';
+  if (!isUnderWay || !(nowMs >= updateDeadlineMs(machine, updateSeconds))) return undefined;
+  const seconds = updateTimeoutSeconds(machine, updateSeconds);
+  const text = `Machine ${machine.metadata.name} failed to in-place update in ${seconds} s`;
+  return to(moment, 'InPlaceUpdateFailed', 'InPlaceUpdate', 'Failed', text);
 }
 
 const eventReasons = {

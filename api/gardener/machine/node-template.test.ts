@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { TemplatedNode } from '../../node-template.ts';
-import { annotations } from '../names.ts';
+import { annotations, labels, taints } from '../names.ts';
 import type { Machine } from '../schema/machine.ts';
 import type { MachineClass } from '../schema/machine-class.ts';
 import { toNodePatch } from './node-template.ts';
@@ -49,12 +49,32 @@ describe('toNodePatch', () => {
   });
 
   it('leaves the keys alone that Millwright writes itself', () => {
-    const own = { 'node.gardener.cloud/machine-name': 'another', pool: 'a' };
+    const own = { 'node.gardener.cloud/machine-name': 'another', [labels.selectedForUpdate]: 'true', pool: 'a' };
+    const { preferNoSchedule, preserved } = taints;
+    const spec = { taints: [preferNoSchedule, { key: 'gpu', effect: 'NoSchedule' }, preserved] };
+    const patch = toNodePatch(machine({ metadata: { labels: own }, spec }), node(undefined));
 
-    expect(toNodePatch(machine({ metadata: { labels: own } }), node(undefined))?.metadata?.labels).toEqual({
-      pool: 'a',
-    });
+    expect(patch?.metadata?.labels).toEqual({ pool: 'a' });
+    expect(patch?.spec?.taints).toEqual([{ key: 'gpu', effect: 'NoSchedule' }]);
   });
+
+  it.each(['true', 'false'])(
+    'leaves the annotation that keeps the autoscaler away, where the template says %s',
+    (value) => {
+      const { scaleDownDisabled, scaleDownDisabledByMcm } = annotations;
+      const wanted = { metadata: { annotations: { [scaleDownDisabled]: value } } };
+      const noted = JSON.stringify(wanted);
+      const ours = { [scaleDownDisabled]: 'true', [scaleDownDisabledByMcm]: 'true' };
+
+      expect(toNodePatch(machine(wanted), node(noted, { annotations: ours }))).toBeUndefined();
+      expect(toNodePatch(machine(), node(noted, { annotations: ours }))?.metadata?.annotations).toEqual({
+        [lastApplied]: '{}',
+      });
+      expect(toNodePatch(machine(wanted), node(noted))?.metadata?.annotations).toMatchObject({
+        [scaleDownDisabled]: value,
+      });
+    },
+  );
 });
 
 describe('the virtual capacity of a class', () => {
@@ -87,6 +107,12 @@ describe('the virtual capacity of a class', () => {
       undefined,
       { metadata: { annotations: { [lastCapacity]: null } }, status: { capacity: { 'example.com/vgpu': null } } },
     ],
+    ...['1000 1k', '1024Mi 1Gi', '0.5 500m'].map((pair): [string, TemplatedNode, object, undefined] => {
+      const [given = '', stored = ''] = pair.split(' ');
+      const noted = JSON.stringify({ 'example.com/slots': given });
+      const name = `of ${given} is not written twice, although the API server stores ${stored}`;
+      return [name, has({ 'example.com/slots': stored }, noted), { 'example.com/slots': given }, undefined];
+    }),
     ['leaves that of others', has({ 'example.com/theirs': '1' }), undefined, undefined],
   ])('%s', (_, before, virtualCapacity, patch) => {
     expect(toNodePatch(machine(), before, machineClass(virtualCapacity))).toEqual(patch);

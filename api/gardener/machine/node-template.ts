@@ -1,16 +1,22 @@
 /** The node template of a Machine, as MCM gives it to the Node. */
 import { z } from 'zod';
 import { mergeMap, mergeTemplate, type NodePatch, type NodeTemplate, type TemplatedNode } from '../../node-template.ts';
-import { annotations, labels } from '../names.ts';
+import { sameQuantity } from '../../quantity.ts';
+import { annotations, labels, taints } from '../names.ts';
 import type { Machine } from '../schema/machine.ts';
 import type { MachineClass } from '../schema/machine-class.ts';
 
-/** Keys that Millwright writes itself: in a template they are ignored. */
+/** Keys that Millwright writes and removes itself: in a template they are ignored. */
 const ownKeys: readonly string[] = [
   labels.machineName,
+  labels.candidateForUpdate,
+  labels.selectedForUpdate,
+  labels.updateResult,
   annotations.lastAppliedNodeTemplate,
   annotations.lastAppliedVirtualCapacity,
+  annotations.scaleDownDisabledByMcm,
 ];
+const ownTaints: readonly string[] = [taints.preferNoSchedule.key, taints.preserved.key];
 
 const StringMap = z
   .record(z.string(), z.string())
@@ -27,7 +33,8 @@ const Template = z
   .nullish()
   .transform((template): NodeTemplate => {
     const { labels: ofNode = {}, annotations: own = {} } = template?.metadata ?? {};
-    return { labels: ofNode, annotations: own, taints: template?.spec?.taints ?? [] };
+    const others = template?.spec?.taints?.filter(({ key }) => !ownTaints.includes(key)) ?? [];
+    return { labels: ofNode, annotations: own, taints: others };
   });
 
 /** Quantities as texts. */
@@ -49,8 +56,8 @@ function ofCapacity({ nodeTemplate }: MachineClass, node: TemplatedNode): NodePa
   const note = node.metadata.annotations?.[annotations.lastAppliedVirtualCapacity];
   const wanted = Quantities.parse(nodeTemplate?.virtualCapacity ?? {});
   const applied = Quantities.safeParse(parse(note)).data ?? {};
-  const capacity = mergeMap(node.status?.capacity, applied, wanted);
-  const isNoted = mergeMap(applied, applied, wanted) === undefined;
+  const capacity = mergeMap(node.status?.capacity, applied, wanted, sameQuantity);
+  const isNoted = mergeMap(applied, applied, wanted, sameQuantity) === undefined;
   if (capacity === undefined && isNoted) return undefined;
   const isEmpty = Object.keys(wanted).length === 0;
   const noted = { [annotations.lastAppliedVirtualCapacity]: isEmpty ? null : JSON.stringify(wanted) };
@@ -65,11 +72,20 @@ function ofTemplate({ spec }: Machine, node: TemplatedNode): NodePatch | undefin
   const wanted = Template.parse(spec?.nodeTemplate);
   const noted = parse(node.metadata.annotations?.[annotations.lastAppliedNodeTemplate]);
   const applied = Template.safeParse(noted).data ?? Template.parse({});
-  const patch = mergeTemplate(node, applied, wanted);
+  const isKept = node.metadata.annotations?.[annotations.scaleDownDisabledByMcm] !== undefined;
+  const patch = isKept
+    ? mergeTemplate(node, withoutScaleDown(applied), withoutScaleDown(wanted))
+    : mergeTemplate(node, applied, wanted);
   const isNoted = mergeTemplate({ metadata: applied, spec: applied }, applied, wanted) === undefined;
   if (patch === undefined && isNoted) return undefined;
   const note = { [annotations.lastAppliedNodeTemplate]: JSON.stringify(spec?.nodeTemplate ?? {}) };
   return { ...patch, metadata: { ...patch?.metadata, annotations: { ...patch?.metadata?.annotations, ...note } } };
+}
+
+/** A rollout or a preservation keeps the autoscaler from removing the Node, whatever the template says of that. */
+function withoutScaleDown(template: NodeTemplate): NodeTemplate {
+  const { [annotations.scaleDownDisabled]: _, ...others } = template.annotations;
+  return { ...template, annotations: others };
 }
 
 function parse(text = '{}'): unknown {

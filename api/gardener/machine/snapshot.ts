@@ -151,6 +151,11 @@ const timeouts = [
   'machinePreserveTimeout',
 ] as const satisfies readonly (keyof MachineSpec)[];
 
+/** Whether a field of the spec of a machine is a duration. */
+export function isTimeout(field: string): boolean {
+  return timeouts.some((each) => each === field);
+}
+
 /** What is wrong with the timeouts and limits in the spec of a machine, which is at `path`. Not every CRD refuses it. */
 export function limitsProblem(spec: MachineSpec = {}, path: string): string | undefined {
   const isWrong = (text: string) => text.startsWith('-') || !new RegExp(durationPattern).test(text);

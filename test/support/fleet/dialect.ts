@@ -137,6 +137,7 @@ const owner: OwnerDialect = {
   template: {
     identityOf: (spec: FleetMachineSpec) => sourceOf(spec),
     settingsOf: () => ({}),
+    isSameSetting: (_field, a, b) => a === b,
     problemOf: (spec?: FleetMachineSpec) =>
       spec?.provider === undefined
         ? 'spec.template.spec.provider is missing: set it to the name of a provider'

@@ -48,6 +48,7 @@ async function replaceVm(state: MachineState): Promise<PhaseOutcome> {
   if (state.machine.providerID !== undefined) {
     const replacements = state.replacements + 1;
     setMachine(state, await untilAnswered(state, doing, () => kubernetes.forgetVm(state.ref, replacements)));
+    if (state.machine.providerID !== undefined && patched('a-vm-that-is-not-forgotten')) return again;
     state.replacements = replacements;
   }
   const nodeName = nodeNameOf(state);

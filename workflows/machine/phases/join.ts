@@ -4,6 +4,7 @@ import {
   interruptedFacts,
   isJoinable,
   isOutdated,
+  isSyncHeld,
   nameNode,
   removeUserData,
   syncNode,
@@ -11,6 +12,7 @@ import {
 } from '../node.ts';
 import { again, done, firstPollIntervalMs, isPastCreation, type PhaseOutcome, waitFor } from '../outcome.ts';
 import { show, showWait } from '../progress.ts';
+import { waitForWrite } from '../repeats.ts';
 import type { Refusal } from '../report.ts';
 import { type MachineState, type Progress, timeIn } from '../state.ts';
 import { creationDeadlineMs, failIfLate } from './refusal.ts';
@@ -20,12 +22,14 @@ export async function join(state: MachineState): Promise<PhaseOutcome> {
   if (isPastCreation(state.machine.stage)) return done;
   await nameNode(state);
   if (state.node.state === 'present' && state.node.interruption !== undefined) {
-    show(state, { doing: 'waiting to be replaced' });
+    const doing = 'waiting to be replaced';
+    if (isSyncHeld(state, 'failed')) return waitForWrite(state, { doing });
+    show(state, { doing });
     await syncNode(state, interruptedFacts(state.node));
     return again;
   }
   if (isJoinable(state)) return takeNode(state);
-  if (hasNewConditions(state) || isOutdated(state)) {
+  if ((hasNewConditions(state) || isOutdated(state)) && !isSyncHeld(state, state.machine.stage)) {
     await syncNode(state, { stage: state.machine.stage });
     return again;
   }
@@ -90,7 +94,9 @@ function waitReason({ machine, node, isUninitialized }: MachineState): string {
 }
 
 async function takeNode(state: MachineState): Promise<PhaseOutcome> {
-  show(state, { doing: 'taking over the node' });
+  const doing = 'taking over the node';
+  if (isSyncHeld(state, 'running')) return waitForWrite(state, { doing });
+  show(state, { doing });
   const { nodeName } = state.machine;
   const isWritten = await syncNode(state, {
     stage: 'running',

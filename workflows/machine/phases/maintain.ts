@@ -8,6 +8,7 @@ import { nodeNameOf } from '../node.ts';
 import { putNode, setMachine } from '../observe.ts';
 import { again, done, type PhaseOutcome, retryPauseMs, waitFor } from '../outcome.ts';
 import { showWait } from '../progress.ts';
+import { isHeld, noteWrite } from '../repeats.ts';
 import { type MachineState, now, timeIn } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
 import { drainNode, forgetDrain } from './node-drain.ts';
@@ -30,6 +31,9 @@ export async function maintain(state: MachineState): Promise<PhaseOutcome> {
   const { preservedUntil, updateDueBy } = state.machine;
   const isOver = [preservedUntil, updateDueBy].some((end) => end !== undefined && Date.now() >= Date.parse(end));
   if (state.maintenance === undefined && !isOver) return done;
+  const isWrite = state.maintenance === undefined || state.maintenance === 'write';
+  if (isWrite && isHeld(state, 'maintenance')) return done; // its Node and its VM are looked after meanwhile
+  if (isWrite) noteWrite(state, 'maintenance');
   const { drainSince } = await writeMarks(state);
   const purpose = drainDue(state);
   const nodeName = nodeNameOf(state);

@@ -1,8 +1,8 @@
-/** A Machine at rest whose Node does not have what the Machine wants it to have. */
+/** A Machine whose creation is over, and what its Node makes of it. */
 import { describe, expect, it } from '@jest/globals';
-import { setUpMachine } from '../../../test/support/played-machine.ts';
+import { setUpMachine, vm } from '../../../test/support/played-machine.ts';
 
-const { cluster, described, observe, joinNode, startRunning, until } = setUpMachine();
+const { cluster, described, observe, joinNode, start, startAtRest, startRunning, time, touch, until } = setUpMachine();
 
 /** Somebody edits the Machine's node template, or what it says on the Node. */
 async function outdate(): Promise<void> {
@@ -45,5 +45,40 @@ describe('a Node that is outdated', () => {
     cluster.isTemplateRefused = false;
     await observe();
     await until(() => cluster.node.state === 'present' && !cluster.node.outdated);
+  });
+});
+
+describe('an in-place update whose Node is gone', () => {
+  it('says what it waits for, and makes the machine unhealthy once it has failed', async () => {
+    await startAtRest();
+    cluster.node = { state: 'absent' };
+    const updateDueBy = time(60_000);
+    touch({ stage: 'updating', updateDueBy });
+    await observe();
+    await until(async () => (await described()).blockedOn === 'NodeHealth');
+    expect(await described()).toMatchObject({ doing: 'its in-place update', until: updateDueBy });
+
+    cluster.after = (step) => {
+      if (step === 'maintain') delete (cluster.machine as { updateDueBy?: string }).updateDueBy;
+    };
+    await until(() => cluster.steps.includes('maintain'));
+    await observe();
+    await until(() => cluster.machine.stage === 'unhealthy');
+  });
+});
+
+describe('a Machine that is not being deleted, and whose status says so', () => {
+  it('is unhealthy where it has no Node', async () => {
+    touch({ managed: true, finalizers: ['ours'], stage: 'deleting', providerID: vm.providerID });
+    await start();
+    await until(() => cluster.machine.stage === 'unhealthy');
+    await until(async () => (await described()).doing === 'watching an unhealthy node');
+  });
+
+  it('is available again where there are no Nodes and its cloud has the VM', async () => {
+    const limits = { ...cluster.machine.limits, hasNoNode: true as const };
+    touch({ managed: true, finalizers: ['ours'], stage: 'deleting', providerID: vm.providerID, limits });
+    await start();
+    await until(() => cluster.machine.stage === 'available');
   });
 });

@@ -1,13 +1,15 @@
 /** Phase run: the Machine's status follows its Node until somebody deletes one of them. */
+import { patched } from '@temporalio/workflow';
 import { sameConditions, stageByNode } from '../../../api/attention.ts';
 import type { MachineStage } from '../../../api/model/machine.ts';
 import { vmOf } from '../../../api/provider-id.ts';
 import { kubernetes } from '../kubernetes.ts';
-import { interruptedFacts, isOutdated, syncNode } from '../node.ts';
+import { interruptedFacts, isOutdated, isSyncHeld, syncNode } from '../node.ts';
 import { putNode } from '../observe.ts';
 import { again, type PhaseOutcome, waitFor } from '../outcome.ts';
 import { type Activity, show, showWait } from '../progress.ts';
-import type { Facts } from '../report.ts';
+import { held, heldUntilMs } from '../repeats.ts';
+import { type Facts, report } from '../report.ts';
 import type { MachineState } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
 import { endCreation } from './join.ts';
@@ -18,18 +20,38 @@ export async function run(state: MachineState): Promise<PhaseOutcome> {
   if (['running', 'available'].includes(state.machine.stage)) await endCreation(state);
   await markInterruption(state);
   const { machine, node } = state;
-  const stage = stageByNode(machine, node);
+  if (isKeptVm(state)) return lookForVm(state);
+  const stage = stageOf(state);
   const isInStep =
     node.state !== 'present' ||
     (node.managed && !isOutdated(state) && sameConditions(node.conditions, machine.conditions));
-  if (stage === machine.stage && isInStep) {
-    if (stage === 'unhealthy') return orEarlier(state, await watchUnhealthy(state));
-    showWait(state, activityOf(state, stage));
+  const isHeldBack = !(stage === machine.stage && isInStep) && isSyncHeld(state, stage);
+  if ((stage === machine.stage && isInStep) || isHeldBack) {
+    if (stage === 'unhealthy' && stage === machine.stage) return orEarlier(state, await watchUnhealthy(state));
+    const activity = activityOf(state, stage);
+    showWait(state, Number.isFinite(heldUntilMs(state)) ? held(state, activity) : activity);
     return orEarlier(state, waitFor());
   }
   show(state, activityOf(state, stage)); // before it is written: what is shown changes once
   await syncNode(state, stage === machine.stage ? { stage } : stageChange(state, stage));
   return again; // what was just read may say something else
+}
+
+function stageOf({ machine, node }: MachineState): MachineStage {
+  const stage = stageByNode(machine, node);
+  const isRecent = stage === 'unhealthy' && ['updating', 'deleting'].includes(machine.stage);
+  return isRecent && !patched('unhealthy-without-its-node') ? machine.stage : stage;
+}
+
+/** Whether a backup from before the deletion of a Machine was restored that has no Node: only its cloud knows of its VM. */
+function isKeptVm({ machine: { stage, limits } }: MachineState): boolean {
+  return limits.hasNoNode === true && stage === 'deleting' && patched('kept-vm-without-a-node');
+}
+
+async function lookForVm(state: MachineState): Promise<PhaseOutcome> {
+  const step = { kind: 'create', state: 'processing' } as const;
+  await report(state, { doing: 'asking the cloud about the VM' }, { stage: 'joining', step, isTimed: true });
+  return again;
 }
 
 /** Writes on the Node what the cloud has said of its VM. */
@@ -57,9 +79,14 @@ function activityOf(state: MachineState, stage: MachineStage): Activity {
   return { doing: 'waiting to be replaced', ...(state.machine.alone && { unblock: nobody }) };
 }
 
-function updating({ machine: { phase, updateDueBy: until } }: MachineState): Activity {
+function updating(state: MachineState): Activity {
+  const { phase, updateDueBy: until } = state.machine;
   if (until === undefined) return { doing: `its in-place update: ${phase}` };
-  return { doing: 'its in-place update', waitingFor: 'the agent on its node to say how it went', until };
+  const doing = 'its in-place update';
+  if (state.node.state !== 'absent') return { doing, waitingFor: 'the agent on its node to say how it went', until };
+  const { blockedOn, unblock } = watching(state);
+  const waitingFor = `node ${nodeText(state)} to exist again, and the agent on it to say how the update went`;
+  return { doing, waitingFor, until, ...(blockedOn && { blockedOn }), ...(unblock !== undefined && { unblock }) };
 }
 
 /** The same wait, which also ends when a preservation or an in-place update is over, and when a short run is to start. */

@@ -35,7 +35,7 @@ export async function watchUnhealthy(state: MachineState): Promise<PhaseOutcome>
 /** Name of the Node, and what is wrong with it as far as anybody can see. */
 export function nodeText({ machine, node }: MachineState): string {
   if (node.state === 'present') return `${node.name} (${unhealthyConditions(node, machine.limits)})`;
-  return `${machine.nodeName} (${node.state === 'absent' ? 'it does not exist' : 'it cannot be read'})`;
+  return `${machine.nodeName ?? '(never named)'} (${node.state === 'absent' ? 'it does not exist' : 'it cannot be read'})`;
 }
 
 /** What a machine with an unhealthy Node shows. */

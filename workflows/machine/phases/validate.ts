@@ -3,6 +3,7 @@ import { kubernetes, kubernetesSteps } from '../kubernetes.ts';
 import { setMachine } from '../observe.ts';
 import { again, done, isPastCreation, type PhaseOutcome } from '../outcome.ts';
 import { showRetry } from '../progress.ts';
+import { isHeld, noteWrite, waitForWrite } from '../repeats.ts';
 import type { MachineState } from '../state.ts';
 import { refresh, untilAnswered } from '../wait.ts';
 import { mayHaveVm } from './creation.ts';
@@ -16,6 +17,9 @@ export async function validate(state: MachineState): Promise<PhaseOutcome> {
   const { machine } = state;
   const doing = 'checking the Machine and its source';
   if (machine.providerID !== undefined || isPastCreation(machine.stage)) {
+    if (!machine.managed && isHeld(state, 'finalizer')) {
+      return isPastCreation(machine.stage) ? done : waitForWrite(state, { doing: addingFinalizer });
+    }
     return (await ensureFinalizer(state)) ? done : again;
   }
 
@@ -46,11 +50,14 @@ export async function validate(state: MachineState): Promise<PhaseOutcome> {
   return state.machine.managed ? done : again; // somebody may have taken the finalizer off meanwhile
 }
 
+const addingFinalizer = 'adding the finalizer';
+
 /** Adds our finalizer to the Machine, unless it is there. Answers false where the Machine was deleted meanwhile. */
 async function ensureFinalizer(state: MachineState): Promise<boolean> {
   const { machine: seen } = state;
   if (seen.managed) return true;
+  noteWrite(state, 'finalizer');
   const step = () => kubernetes.addFinalizer(state.ref, seen);
-  setMachine(state, await untilAnswered(state, 'adding the finalizer', step));
+  setMachine(state, await untilAnswered(state, addingFinalizer, step));
   return state.machine.managed;
 }

@@ -1,0 +1,48 @@
+/** Writes of controllers that are not kept: a change of any object would have them made again. */
+import type { ObjectKey } from '../api/objects.ts';
+import { isPaced, nextRepeat, type Repeat, repeatedAtMs } from '../api/repeats.ts';
+import type { KubeClient } from '../kube/client.ts';
+import type { Logger } from '../kube/logger.ts';
+
+/** The same was written a moment ago. Its key is handled again later, and at once after a change. */
+export class HeldWriteError extends Error {
+  readonly retryAfterMs: number;
+
+  constructor(retryAfterMs: number) {
+    super('what was written is not kept: it is written again later');
+    this.retryAfterMs = retryAfterMs;
+  }
+}
+
+/** Two resyncs, ms: the same write of each resync is a repetition. */
+const soonMs = 120_000;
+const maxKnown = 10_000;
+/** They differ each time that the same is written. */
+const volatile = /"resourceVersion":"\d+"|\d{4}-\d\d-\d\dT[\d:.]+Z/g;
+
+/** The client, whose patches of an object throw HeldWriteError where the same one has had no effect a moment ago. */
+export function withKeptWrites(client: KubeClient, logger: Logger): KubeClient {
+  const known = new Map<string, Repeat>();
+
+  function note(name: string, text: string): void {
+    const last = known.get(name);
+    const nowMs = Date.now();
+    if (last?.text === text && nowMs < repeatedAtMs(last)) throw new HeldWriteError(repeatedAtMs(last) - nowMs);
+    const next = nextRepeat(last, text, nowMs, soonMs);
+    if (isPaced(next)) logger.warn({ object: name, times: next.times }, 'the API server does not keep what is written');
+    known.delete(name);
+    known.set(name, next); // the last one again
+    const [oldest] = known.keys();
+    if (known.size > maxKnown && oldest !== undefined) known.delete(oldest);
+  }
+
+  return {
+    ...client,
+    async patch(resource, key, patch, options) {
+      const { namespace = '', name }: ObjectKey = key;
+      const path = [resource.plural, namespace, name, options?.subresource].filter(Boolean).join('/');
+      note(path, JSON.stringify(patch.body).replaceAll(volatile, ''));
+      return client.patch(resource, key, patch, options);
+    },
+  };
+}

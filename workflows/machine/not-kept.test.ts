@@ -1,0 +1,271 @@
+/** API servers that do not keep what the workflow of a machine writes: a webhook, a policy or a controller removes it again. */
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import type { MachineActivities } from '../../activities/machine/index.ts';
+import { refuse, setUpMachine } from '../../test/support/played-machine.ts';
+import { retryNowSignal } from '../messages.ts';
+
+const {
+  advance,
+  cluster,
+  cloud,
+  described,
+  joinNode,
+  now,
+  observe,
+  start,
+  startAtRest,
+  time,
+  touch,
+  until,
+  waitingFor,
+  workflow,
+} = setUpMachine();
+
+/** What makes the workflow make a write that is not kept. */
+interface Row {
+  /** What the API server does not keep: see `drops` of the played cluster. */
+  readonly what: string;
+  readonly begin: () => Promise<unknown>;
+  /** The status of the Machine follows its Node meanwhile. */
+  readonly goesOn?: true;
+}
+
+/** Such fields are not kept from now on. */
+const drop = (...fields: string[]) => {
+  cluster.drops = fields;
+};
+const dropPhase = () => drop('stage', 'phase');
+
+const seeNode = (change: object) => {
+  cluster.node = { ...cluster.node, ...change, resourceVersion: '2' } as typeof cluster.node;
+  return observe();
+};
+
+/** A machine at rest whose Node changes. */
+const atRest = (what: string, change: object): Row => ({
+  what,
+  async begin() {
+    await startAtRest();
+    drop(what);
+    await seeNode(change);
+  },
+  goesOn: true,
+});
+
+/** A machine whose Node joins, while no phase is kept. */
+const joins = (more: Parameters<typeof joinNode>[0] = {}): Row => ({
+  what: 'stage',
+  async begin() {
+    await start();
+    await until(async () => (await waitingFor()) === 'node node-1 to register');
+    dropPhase();
+    await joinNode(more);
+  },
+});
+
+/** A machine without an owner that is unhealthy for longer than it may be. */
+const isUnhealthy = (...drops: string[]): Row => ({
+  what: drops[0] ?? '',
+  async begin() {
+    touch({ limits: { ...cluster.machine.limits, healthSeconds: 1 }, alone: true });
+    await startAtRest();
+    drop(...drops);
+    await seeNode({ conditions: { Ready: 'Unknown' } });
+  },
+});
+
+/** A machine whose VM is replaced, as somebody deletes its Node. */
+const isReplaced = (what: string): Row => ({
+  what,
+  async begin() {
+    touch({ onNodeDeleted: 'replaceVm' });
+    await startAtRest();
+    drop(what);
+    await seeNode({ deleting: true });
+  },
+});
+
+async function beginDeletion(): Promise<void> {
+  touch({ deletingSince: time() });
+  await observe();
+}
+
+const readOnly = 'writes nothing';
+const isNotReadBack = 'is not read back: the workflow goes on';
+
+/** Every step of the workflow in Kubernetes: the compiler asks for a new one. */
+const writes: Record<keyof MachineActivities, readonly Row[] | typeof readOnly | typeof isNotReadBack> = {
+  observeMachine: readOnly,
+  readSource: readOnly,
+  readPlaces: readOnly,
+  isNodeTaken: readOnly,
+  viewOutage: readOnly,
+  rememberPlace: isNotReadBack,
+  rememberNodes: isNotReadBack,
+  ensureUserData: isNotReadBack,
+  removeUserData: isNotReadBack,
+  uncordonNode: isNotReadBack,
+  removeNode: isNotReadBack,
+  noteLostMachine: isNotReadBack,
+  tearDown: isNotReadBack,
+  markInterrupted: isNotReadBack,
+  begin: [
+    {
+      what: 'managed',
+      async begin() {
+        drop('managed');
+        await start();
+      },
+    },
+  ],
+  addFinalizer: [
+    {
+      what: 'managed',
+      async begin() {
+        await startAtRest();
+        touch({ managed: false });
+        drop('managed');
+        await observe();
+      },
+      goesOn: true,
+    },
+  ],
+  storeIdentity: [
+    {
+      what: 'providerID',
+      async begin() {
+        drop('providerID');
+        await start();
+      },
+    },
+  ],
+  writeStatus: [
+    isUnhealthy('request'),
+    {
+      what: 'stage',
+      async begin() {
+        await startAtRest();
+        dropPhase();
+        await beginDeletion();
+      },
+    },
+  ],
+  syncNode: [
+    atRest('node.managed', { managed: false }),
+    atRest('node.outdated', { outdated: true }),
+    atRest('conditions', { conditions: { Ready: 'True', Other: 'True' } }),
+    isUnhealthy('stage', 'phase'),
+    joins(),
+    joins({ interruption: 'the taint a' }),
+  ],
+  maintain: [
+    {
+      what: 'maintenance',
+      async begin() {
+        await startAtRest();
+        drop('maintenance');
+        cluster.maintenance = 'write';
+        // Each write gives the objects other versions, of which a watcher hears.
+        cluster.after = (step) => {
+          if (step === 'maintain') void observe();
+        };
+        await observe();
+      },
+      goesOn: true,
+    },
+  ],
+  deleteMachine: [
+    {
+      what: 'deletingSince',
+      async begin() {
+        await startAtRest();
+        drop('deletingSince');
+        await seeNode({ deleting: true });
+      },
+    },
+  ],
+  announceDeletion: [
+    {
+      what: 'announced deletion',
+      async begin() {
+        await startAtRest();
+        drop('announced deletion');
+        const { before } = cluster;
+        cluster.before = (step) => {
+          before(step);
+          const isDropped = step === 'announceDeletion' && cluster.drops.length > 0;
+          if (isDropped) cluster.machine = { ...cluster.machine, stage: 'running' };
+        };
+        await beginDeletion();
+      },
+    },
+  ],
+  forgetVm: [isReplaced('providerID')],
+  finishReplacement: [isReplaced('end of a replacement')],
+};
+
+const rows = Object.entries(writes).flatMap(([step, list]) =>
+  typeof list === 'string' ? [] : list.map((row) => ({ ...row, step })),
+);
+
+/** Of a write in a minute. It makes the first four at once. */
+const most = 16;
+
+const countOf = (name: string) => cluster.steps.filter((step) => step === name).length;
+
+beforeEach(() => {
+  // A workflow that spins lets no time pass.
+  cluster.before = () => {
+    if (cluster.steps.length > 50 * most) refuse('Unavailable');
+  };
+});
+
+describe('what an API server does not keep', () => {
+  it.each(rows)('is written again with growing pauses, and the machine says so: $what, by $step', async (row) => {
+    const { step, begin, goesOn } = row;
+    await begin();
+    await advance(60_000);
+    expect(countOf(step)).toBeGreaterThan(4);
+    expect(countOf(step)).toBeLessThanOrEqual(most);
+    expect(cloud.asked.length + cloud.deletions.length).toBeLessThanOrEqual(most);
+    expect(await described()).toMatchObject({
+      waitingFor: 'the API server to keep what is written',
+      blockedOn: 'KubernetesApi',
+    });
+
+    if (goesOn) {
+      const nowMs = now();
+      await seeNode({ conditions: { Ready: 'Unknown' } });
+      await until(() => cluster.machine.stage === 'unhealthy');
+      expect(now()).toBe(nowMs);
+      await seeNode({ conditions: { Ready: 'True' } });
+    }
+    drop();
+    await workflow().signal(retryNowSignal);
+    await until(async () => (await described()).blockedOn !== 'KubernetesApi');
+  });
+
+  it.each([
+    ['the finalizer of the Node', { managed: false }],
+    ['something of its template', { outdated: true }],
+  ])('is written again with growing pauses where a controller removes it a moment later: %s', async (_, change) => {
+    await startAtRest();
+    cluster.after = async (step) => {
+      if (step === 'syncNode') await seeNode(change);
+    };
+    await seeNode(change);
+    await advance(60_000);
+    expect(countOf('syncNode')).toBeGreaterThan(4);
+    expect(countOf('syncNode')).toBeLessThanOrEqual(most);
+  });
+
+  it('is written at once where the Node has become something else', async () => {
+    await startAtRest();
+    const nowMs = now();
+    for (let changes = 0; changes < 20; changes++) {
+      await seeNode({ conditions: { Ready: 'True', Other: changes % 2 === 0 ? 'True' : 'False' } });
+      await until(() => countOf('syncNode') === changes + 1);
+    }
+    expect(now()).toBe(nowMs);
+  });
+});

@@ -1,0 +1,46 @@
+/** Writes of a machine's workflow that are not kept: they are repeated with growing pauses. */
+import { patched } from '@temporalio/workflow';
+import { nextRepeat, repeatedAtMs } from '../../api/repeats.ts';
+import { type PhaseOutcome, waitFor } from './outcome.ts';
+import { type Activity, showWait } from './progress.ts';
+import type { MachineState, Repeated } from './state.ts';
+
+const change = 'what-is-not-kept-has-a-pause';
+/** ms */
+const soonMs = 1_000;
+
+/** Notes that a write is made now. @param text what it is made from */
+export function noteWrite({ repeats }: MachineState, what: Repeated, text = ''): void {
+  repeats[what] = nextRepeat(repeats[what], text, Date.now(), soonMs);
+}
+
+/** Whether a write has to wait: the same was made a moment ago, and is due again. */
+export function isHeld({ repeats }: MachineState, what: Repeated, text = ''): boolean {
+  const last = repeats[what];
+  return last?.text === text && Date.now() < repeatedAtMs(last) && patched(change);
+}
+
+/** When the first write that waits may be made, ms since the epoch; Infinity: none waits. */
+export function heldUntilMs({ repeats }: MachineState): number {
+  const ends = Object.values(repeats).map(repeatedAtMs);
+  const firstMs = Math.min(...ends.filter((endMs) => endMs > Date.now()));
+  return Number.isFinite(firstMs) && !patched(change) ? Number.POSITIVE_INFINITY : firstMs;
+}
+
+/** What a machine shows while a write waits. */
+export function held(state: MachineState, { doing }: Pick<Activity, 'doing'>): Activity {
+  return {
+    doing,
+    waitingFor: 'the API server to keep what is written',
+    until: new Date(heldUntilMs(state)).toISOString(),
+    blockedOn: 'KubernetesApi',
+    unblock:
+      'Find the webhook, policy or controller that changes the Machine or its Node back. The signal retryNow tries at once.',
+  };
+}
+
+/** Waits until the write may be made. */
+export function waitForWrite(state: MachineState, activity: Pick<Activity, 'doing'>): PhaseOutcome {
+  showWait(state, held(state, activity));
+  return waitFor(heldUntilMs(state) - Date.now());
+}
