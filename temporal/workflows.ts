@@ -12,6 +12,7 @@ import { type WorkflowKind, workflowId } from '../api/workflow-id.ts';
 import { observedSignal } from '../workflows/machine/messages.ts';
 import { refreshSignal, retryNowSignal } from '../workflows/messages.ts';
 import { ownerObservedSignal } from '../workflows/rollout/messages.ts';
+import { reasonOf } from './connection.ts';
 import { withSearchAttributes } from './search-attributes.ts';
 
 /** Where an installation's workflows are. */
@@ -136,6 +137,33 @@ export async function retryNow(to: Installation, kind: WorkflowKind, ref: Object
     if (error instanceof WorkflowNotFoundError) return false;
     throw error;
   }
+}
+
+/** Workflows that an error names. */
+const maxNamed = 5;
+
+/**
+ * Signals several workflows: one that refuses keeps the signal from none of the others. Answers which of them were open.
+ * Throws an Error that names those that have refused, after all were tried.
+ * @param signal answers whether the workflow was open
+ */
+export async function signalEach<T>(
+  of: readonly T[],
+  nameOf: (each: T) => string,
+  signal: (each: T) => Promise<boolean>,
+): Promise<T[]> {
+  const refused: string[] = [];
+  const areOpen = await Promise.all(
+    of.map((each) =>
+      signal(each).catch((error: unknown) => {
+        refused.push(`${nameOf(each)}: ${reasonOf(error)}`);
+        return false;
+      }),
+    ),
+  );
+  if (refused.length === 0) return of.filter((_, i) => areOpen[i]);
+  const which = refused.slice(0, maxNamed).join('; ');
+  throw new Error(`${refused.length} of ${of.length} workflows could not be signalled, all others were: ${which}`);
 }
 
 /** How long reading a history may take, ms. */
