@@ -148,7 +148,7 @@ export const searchAttributes = {
   phase: 'MillwrightPhase',
   /** Provider of the class; empty until the machine runs or is blocked. */
   provider: 'MillwrightProvider',
-  /** Name of the MachineDeployment. */
+  /** Name of the MachineDeployment that owns the MachineSet of the Machine. */
   deployment: 'MillwrightDeployment',
   /** Template hash of the MachineSet. */
   revision: 'MillwrightRevision',

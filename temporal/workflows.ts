@@ -4,7 +4,7 @@ import { type Client, WorkflowNotFoundError, type WorkflowStartOptions } from '@
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import { optionalTsToDate } from '@temporalio/common/lib/time.js';
 import { dialectOf } from '../api/dialects.ts';
-import type { MachineObservation, MachineSnapshot } from '../api/model/machine.ts';
+import type { MachineObservation } from '../api/model/machine.ts';
 import type { OwnerView } from '../api/model/owner.ts';
 import type { ObjectRef } from '../api/model/ref.ts';
 import { searchAttributes } from '../api/names.ts';
@@ -49,7 +49,7 @@ const phaseKey = keyword(searchAttributes.phase);
  * @param seen of a machine, as a watcher saw it: one that is new is not read again
  */
 export async function startWorkflow(to: Installation, kind: WorkflowKind, ref: ObjectRef, seen?: MachineObservation) {
-  const { args, ...options } = startOptions(to, kind, ref, seen?.machine);
+  const { args, ...options } = startOptions(to, kind, ref, seen);
   await withSearchAttributes(to.client, () =>
     to.client.workflow.start(types[kind], { ...options, args: seen === undefined ? args : [...args, seen] }),
   );
@@ -101,7 +101,7 @@ export async function startTagUpdate(to: Installation, ref: ObjectRef): Promise<
 export async function signalMachine(to: Installation, ref: ObjectRef, seen: MachineObservation): Promise<void> {
   await withSearchAttributes(to.client, () =>
     to.client.workflow.signalWithStart(types.Machine, {
-      ...startOptions(to, 'Machine', ref, seen.machine),
+      ...startOptions(to, 'Machine', ref, seen),
       signal: observedSignal,
       signalArgs: [seen],
     }),
@@ -206,9 +206,10 @@ export async function listOpenWorkflows(of: Installation): Promise<OpenWorkflow[
   return open;
 }
 
-function startOptions(to: Installation, kind: WorkflowKind, ref: ObjectRef, about?: MachineSnapshot) {
+function startOptions(to: Installation, kind: WorkflowKind, ref: ObjectRef, seen?: MachineObservation) {
   const { creationPhase } = dialectOf(ref.dialect).machine;
-  const deployment = kind === 'MachineDeployment' ? ref.name : about?.deployment;
+  const about = seen?.machine;
+  const deployment = kind === 'MachineDeployment' ? ref.name : seen?.deployment;
   return {
     taskQueue: to.name,
     workflowId: workflowId(to.name, kind, ref),

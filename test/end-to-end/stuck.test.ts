@@ -24,7 +24,11 @@ describe('machines that are stuck', () => {
   it('are listed by cause, with their deployments, the last error and what would unblock them', async () => {
     expect(await command('stuck')).toBe('nothing is stuck\n');
     await millwright.cloud.setFaults({ kind: 'capacity' });
-    await millwright.createDeployment('pool', 3);
+    const labels = { name: 'nobody' }; // says nothing of the deployment: that of the set counts
+    await millwright.createDeployment('pool', 3, {
+      selector: { matchLabels: labels },
+      template: { metadata: { labels }, spec: { class: { kind: 'MachineClass', name: 'small' } } },
+    });
     await millwright.createMachine('lost', { class: { kind: 'MachineClass', name: 'nowhere' } });
 
     const said = await until('both causes are listed', async () => {
