@@ -182,6 +182,16 @@ export function providerKey(provider: string): string {
   return provider.toLowerCase();
 }
 
+/** Longest name of a provider. Temporal refuses names of task queues of more than 1,000 characters. */
+export const maxProviderLength = 200;
+
+/** Why no worker can serve a provider of this name; undefined: one can. */
+export function providerNameProblem(provider: string): string | undefined {
+  if (provider.length <= maxProviderLength) return undefined;
+  const most = `${maxProviderLength} is the most for the task queue of its workers`;
+  return `provider has ${provider.length} characters, and ${most}: set it to the name of a provider`;
+}
+
 /** Task queue of a provider's cloud activities, in whatever language its worker is written. */
 export function providerTaskQueue(installation: string, provider: string): string {
   return `${installation}.provider-${providerKey(provider)}`;
