@@ -32,6 +32,8 @@ export interface MachineChange {
   readonly isGone: boolean;
   /** Its source object, such as a class, if there is one. */
   readonly source?: KubeObject | undefined;
+  /** Name of the MachineDeployment that controls its MachineSet, if there is one. */
+  readonly deployment?: string | undefined;
   /** ms since the epoch. */
   readonly nowMs: number;
 }

@@ -166,7 +166,7 @@ export const searchAttributes = {
   phase: 'MillwrightPhase',
   /** Provider of the class; empty until the machine runs or is blocked. */
   provider: 'MillwrightProvider',
-  /** Name of the MachineDeployment. */
+  /** Name of the MachineDeployment that owns the MachineSet of the Machine. */
   deployment: 'MillwrightDeployment',
   /** Template hash of the MachineSet. */
   revision: 'MillwrightRevision',
@@ -199,6 +199,16 @@ export const clusterHeader = 'millwright-cluster';
 /** What identifies a provider: `AWS` and `aws` are one. */
 export function providerKey(provider: string): string {
   return provider.toLowerCase();
+}
+
+/** Longest name of a provider. Temporal refuses names of task queues of more than 1,000 characters. */
+export const maxProviderLength = 200;
+
+/** Why no worker can serve a provider of this name; undefined: one can. */
+export function providerNameProblem(provider: string): string | undefined {
+  if (provider.length <= maxProviderLength) return undefined;
+  const most = `${maxProviderLength} is the most for the task queue of its workers`;
+  return `provider has ${provider.length} characters, and ${most}: set it to the name of a provider`;
 }
 
 /** Task queue of a provider's cloud activities, in whatever language its worker is written. */

@@ -19,10 +19,15 @@ import { indexesOf, type Watches } from './watches.ts';
 /** What was sent, in words: `start <id>`, `signal <id>` (which also starts), `refresh <id>`. */
 let sent: string[];
 let refuse: Error | undefined;
+/** What was signalled. */
+let observed: unknown[];
 
 const workflow = {
   start: async (_type: string, { workflowId }: { workflowId: string }) => send('start', workflowId),
-  signalWithStart: async (_type: string, { workflowId }: { workflowId: string }) => send('signal', workflowId),
+  signalWithStart: async (_type: string, options: { workflowId: string; signalArgs: unknown[] }) => {
+    await send('signal', options.workflowId);
+    observed.push(...options.signalArgs);
+  },
   getHandle: (id: string) => ({ signal: async (name: string) => send(name, id) }),
 };
 const installation = { client: { workflow } as unknown as Client, name: 'i' };
@@ -64,6 +69,7 @@ let version: number;
 beforeEach(() => {
   sent = [];
   refuse = undefined;
+  observed = [];
   version = 1;
   jest.useFakeTimers();
   watch(gardener);
@@ -155,6 +161,23 @@ describe('the controller of machines', () => {
     expect(sent).toEqual([`signal ${id}`]);
     await seeMachine('Unknown');
     expect(sent).toEqual([`signal ${id}`, `signal ${id}`]);
+  });
+
+  it('signals the deployment of a machine that is seen before its set, and no other change of the set', async () => {
+    const owned = controlledBy('s-uid');
+    await seeMachine('', owned);
+    const ofDeployment = {
+      ownerReferences: [{ apiVersion: 'v1', kind: 'MachineDeployment', name: 'pool', uid: 'd', controller: true }],
+    };
+    const set = { metadata: meta('s', ofDeployment) };
+    stores.sets.put(set);
+    const keys = controller.hears.sets({ kind: 'added', object: set });
+    expect(keys).toEqual(['n/m']);
+    for (const key of keys) await controller.handle(key);
+
+    expect(sent).toEqual([`start ${id}`, `signal ${id}`]);
+    expect(observed.at(-1)).toMatchObject({ deployment: 'pool' });
+    expect(controller.hears.sets({ kind: 'updated', previous: set, object: set })).toEqual([]);
   });
 
   it('signals a node that lacks what its Machine wants it to have, each edit anew, and not that it has got it', async () => {

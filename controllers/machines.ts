@@ -6,14 +6,14 @@ import { desiredState, endsOf } from '../api/model/machine.ts';
 import type { NodeView } from '../api/model/node.ts';
 import { toNodeViewOf } from '../api/node.ts';
 import type { KubeObject } from '../api/objects.ts';
-import { controllerOf } from '../api/owner/ownership.ts';
+import { controllerOf, deploymentOf } from '../api/owner/ownership.ts';
 import { workflowId } from '../api/workflow-id.ts';
 import type { Node } from '../kube/core.ts';
 import { signalMachine, startWorkflow } from '../temporal/workflows.ts';
 import type { Controller, ControllerContext } from './controller.ts';
 import { keyOf, refOf, textOf, toObjectKey } from './objects.ts';
 import { createResyncBackoff } from './resync-backoff.ts';
-import { byNode, bySecret, bySource, byUid, indexesOf, nodeKeyOf } from './watches.ts';
+import { byController, byNode, bySecret, bySource, byUid, indexesOf, nodeKeyOf } from './watches.ts';
 
 /** What a workflow was signalled last. A field that differs is a change. One that cannot be seen now keeps its last value. */
 interface Signalled {
@@ -24,6 +24,7 @@ interface Signalled {
   /** What an outdated Node lacks, as text; undefined: nothing. The versions of a Node that stays so are no change. */
   readonly outdated: string | undefined;
   readonly sourceVersion: string | undefined;
+  readonly deployment: string | undefined;
   /** What its preservation or in-place update needs, and where something is to be written, what; undefined: nothing. */
   readonly maintenance: string | undefined;
   /** When it asked to be replaced; undefined where it does not, or its Node cannot be seen. */
@@ -50,11 +51,8 @@ export function createMachineController(context: MachineControllerContext) {
   const keysBy = (index: string, value: string) => watches.machines.byIndex(index, value).map(keyOf);
 
   function observe(machine: KubeObject): MachineObservation {
-    const deployment = deploymentOf(context, machine);
-    const snapshot = {
-      ...dialect.machine.toSnapshot(machine, defaults),
-      ...(deployment !== undefined && { deployment }),
-    };
+    const deployment = deploymentOf(dialect, machine, (uid) => watches.sets.byIndex(byUid, uid)[0]);
+    const snapshot = dialect.machine.toSnapshot(machine, defaults);
     const node = viewNode(context, machine, snapshot);
     const maintenance = viewMaintenance(context, machine, snapshot, node);
     const version = mayWaitForSource(snapshot) ? sourceVersionOf(context, machine) : undefined;
@@ -62,6 +60,7 @@ export function createMachineController(context: MachineControllerContext) {
     return {
       machine: snapshot,
       node,
+      ...(deployment !== undefined && { deployment }),
       ...(maintenance !== undefined && { maintenance }),
       ...(version !== undefined && { sourceVersion: version }),
       ...(isAsking && { watchedMs: Math.round(watches.nodes.answersForMs) }),
@@ -137,6 +136,11 @@ export function createMachineController(context: MachineControllerContext) {
         // Most workflows have removed the finalizer themselves and end. One that has not would wait forever.
         if (kind === 'deleted') refreshWorkflowOf(object);
         return [keyOf(object)];
+      },
+      sets(change) {
+        // Its machines belong to another deployment, or it comes after them: each kind has a watch of its own.
+        const isSame = change.kind === 'updated' && controllerOf(change.previous) === controllerOf(change.object);
+        return isSame ? [] : keysBy(byController, change.object.metadata.uid);
       },
       nodes: ({ object }) => nodeKeys(object).flatMap((key) => keysBy(byNode, key)),
       sources: ({ object }) => keysBy(bySource, object.metadata.name),
@@ -216,13 +220,6 @@ function dueWrites(
   };
 }
 
-/** Name of the deployment that a machine belongs to, through its set. */
-function deploymentOf({ watches, dialect }: Caches, machine: KubeObject): string | undefined {
-  const [set] = watches.sets.byIndex(byUid, controllerOf(machine) ?? '');
-  const { kind: deploymentKind } = dialect.kinds.deployment;
-  return set?.metadata.ownerReferences?.find(({ controller, kind }) => controller && kind === deploymentKind)?.name;
-}
-
 /** A machine that is not deleted and whose VM exists, or was abandoned, does not wait for its source. */
 function mayWaitForSource({ stage, deletingSince }: MachineSnapshot): boolean {
   return stage === 'new' || stage === 'creating' || deletingSince !== undefined;
@@ -237,7 +234,7 @@ function sourceVersionOf(caches: Caches, machine: KubeObject): string {
 }
 
 function toSignalled(
-  { machine, node, sourceVersion: version, watchedMs }: MachineObservation,
+  { machine, node, deployment, sourceVersion: version, watchedMs }: MachineObservation,
   due: Pick<Signalled, 'outdated' | 'maintenance'>,
   before: Signalled | undefined,
 ): Signalled {
@@ -249,6 +246,7 @@ function toSignalled(
     node: node.state === 'unknown' || machine.stage === 'deleting' ? before?.node : nodeText(node),
     ...due,
     sourceVersion: version ?? before?.sourceVersion,
+    deployment: deployment ?? before?.deployment,
     asks: watchedMs === undefined ? undefined : machine.request?.askedAt,
     sentAtMs: Date.now(),
   };
@@ -263,7 +261,10 @@ function nodeText(node: NodeView): string {
 
 function isChanged(before: Signalled, now: Signalled): boolean {
   const isEqual =
-    before.desiredState === now.desiredState && before.node === now.node && before.sourceVersion === now.sourceVersion;
+    before.desiredState === now.desiredState &&
+    before.node === now.node &&
+    before.sourceVersion === now.sourceVersion &&
+    before.deployment === now.deployment;
   const isAsking = now.asks !== undefined && now.asks !== before.asks;
   const isOutdatedAnew = now.outdated !== undefined && now.outdated !== before.outdated;
   const isMaintenanceDue = now.maintenance !== undefined && now.maintenance !== before.maintenance;

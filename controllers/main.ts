@@ -3,8 +3,10 @@ import { hostname } from 'node:os';
 import { dialectOf } from '../api/dialects.ts';
 import type { MachineChange, WatchedObjects } from '../api/metrics.ts';
 import type { MachineLimits } from '../api/model/machine.ts';
+import { providerNameProblem } from '../api/names.ts';
 import type { KubeObject } from '../api/objects.ts';
 import type { FreezeLimits } from '../api/owner/freeze.ts';
+import { deploymentOf } from '../api/owner/ownership.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { createEventRecorder } from '../kube/events.ts';
 import type { Logger } from '../kube/logger.ts';
@@ -24,7 +26,7 @@ import { createSecretController } from './secrets.ts';
 import { createSourceCheckController } from './source-checks.ts';
 import { createSourceController } from './sources.ts';
 import { createStaleWorkflowFinder } from './stale-workflows.ts';
-import { type Change, type ObserveWatch, startWatches, type Watches } from './watches.ts';
+import { byUid, type Change, type ObserveWatch, startWatches, type Watches } from './watches.ts';
 
 /** Each is a file of its own; the order does not matter. */
 const controllers = [
@@ -77,7 +79,7 @@ export interface ControllersOptions {
 
 export interface Controllers {
   /** What is watched, also while these controllers stand by. */
-  readonly watches: Pick<Watches, 'machines' | 'deployments' | 'nodes'>;
+  readonly watches: Pick<Watches, 'machines' | 'sets' | 'deployments' | 'nodes'>;
   /** The providers that the watched sources name. */
   providers(): Promise<readonly string[]>;
   /** What is watched, once everything is listed and these controllers act: no other replica shows the same. */
@@ -126,7 +128,9 @@ export function startControllers(options: ControllersOptions): Controllers {
   function noteMachine({ kind, object, previous }: Exclude<Change, { kind: 'added' }>): void {
     const key = { namespace, name: dialect.source.nameOf(object) ?? '' };
     const source = watches.sources.get(key);
-    options.onMachineChange?.({ object, previous, source, isGone: kind === 'deleted', nowMs: Date.now() });
+    const deployment = deploymentOf(dialect, object, (uid) => watches.sets.byIndex(byUid, uid)[0]);
+    const isGone = kind === 'deleted';
+    options.onMachineChange?.({ object, previous, source, deployment, isGone, nowMs: Date.now() });
   }
 
   const context: ControllerContext = {
@@ -170,7 +174,8 @@ export function startControllers(options: ControllersOptions): Controllers {
       const watched = dialect.kinds.source === undefined ? watches.machines : watches.sources;
       // It asks for its own sources alone.
       const list = async <T extends KubeObject>() => watched.list() as readonly KubeObject[] as readonly T[];
-      return [...new Set((await dialect.source.list(list)).map(({ provider }) => provider))];
+      const named = (await dialect.source.list(list)).map(({ provider }) => provider);
+      return [...new Set(named)].filter((provider) => providerNameProblem(provider) === undefined);
     },
     objects() {
       const { machines, sets, deployments, nodes } = watches;

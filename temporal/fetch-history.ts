@@ -19,3 +19,13 @@ export async function fetchHistory(client: Client, workflowId: string, runId?: s
     throw new Error(`Temporal knows no workflow '${workflowId}'${run}: ${why}, or correct the ids`, { cause });
   }
 }
+
+/** What is read of a history; undefined: its retention has ended since it was listed. */
+export async function ifKept<T>(reading: Promise<T>): Promise<T | undefined> {
+  try {
+    return await reading;
+  } catch (error) {
+    if (grpcCodeOf(error) === grpcCodes.notFound) return undefined;
+    throw error;
+  }
+}

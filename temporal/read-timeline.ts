@@ -1,7 +1,7 @@
 /** The timeline of a machine, from the histories that Temporal keeps. */
 import type { Client } from '@temporalio/client';
 import { workflowIdPrefix } from '../api/workflow-id.ts';
-import { fetchHistory } from './fetch-history.ts';
+import { fetchHistory, ifKept } from './fetch-history.ts';
 import { readable } from './history.ts';
 import { type Timeline, toTimeline } from './timeline.ts';
 import type { Installation } from './workflows.ts';
@@ -19,13 +19,20 @@ export async function readTimeline(
   if (newest === undefined) return undefined;
   const { workflowId, runId } = newest;
   const own = runs.filter((run) => run.workflowId === workflowId).slice(-maxRuns);
-  const histories = await Promise.all(own.map((run) => fetchHistory(client, run.workflowId, run.runId)));
-  return { workflowId, runId, ...toTimeline(histories.map(readable)) };
+  const histories = await Promise.all(own.map((run) => ifKept(fetchHistory(client, run.workflowId, run.runId))));
+  return { workflowId, runId, ...toTimeline(histories.filter((each) => each !== undefined).map(readable)) };
+}
+
+interface ListedRun {
+  readonly workflowId: string;
+  readonly runId: string;
+  /** ms since the epoch. */
+  readonly start: number;
 }
 
 /** All runs of the machines that have had a name, the oldest first. By a list of the server that may be some seconds behind. */
-async function listRuns(client: Client, prefix: string) {
-  const runs: { readonly workflowId: string; readonly runId: string; readonly start: number }[] = [];
+async function listRuns(client: Client, prefix: string): Promise<ListedRun[]> {
+  const runs: ListedRun[] = [];
   for await (const run of client.workflow.list({ query: `WorkflowId STARTS_WITH '${prefix}'` })) {
     runs.push({ workflowId: run.workflowId, runId: run.runId, start: run.startTime.getTime() });
   }

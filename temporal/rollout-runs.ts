@@ -4,6 +4,7 @@ import { defaultPayloadConverter } from '@temporalio/common';
 import type { OwnerView } from '../api/model/owner.ts';
 import { searchAttributes } from '../api/names.ts';
 import { workflowIdPrefix } from '../api/workflow-id.ts';
+import { ifKept } from './fetch-history.ts';
 import type { Installation } from './workflows.ts';
 
 /** A run of the workflow of a MachineDeployment. Times are RFC 3339. */
@@ -54,8 +55,8 @@ async function toRun(client: Client, info: WorkflowExecutionInfo): Promise<Rollo
   const { workflowId, runId, startTime, closeTime, status } = info;
   const outcome = status.name.toLowerCase() as RolloutRun['outcome'];
   const [set, failure] = await Promise.all([
-    findSet(client, info),
-    outcome === 'failed' ? findFailure(client, info) : undefined,
+    ifKept(findSet(client, info)),
+    outcome === 'failed' ? ifKept(findFailure(client, info)) : undefined,
   ]);
   return {
     ...{ workflowId, runId, start: startTime.toISOString() },

@@ -27,7 +27,8 @@ import { withSearchAttributes } from './search-attributes.ts';
 import { type Installation, ofInstallation, retryOfFailedRun } from './workflows.ts';
 
 const installationKey = defineSearchAttributeKey(searchAttributes.installation, SearchAttributeType.KEYWORD);
-const workflowType = 'orphanSweep';
+/** Workflow type of a sweep. */
+export const sweepType = 'orphanSweep';
 /** A sweep that Temporal starts later than this is left to the next one, ms. */
 const catchupWindowMs = 60_000;
 
@@ -56,7 +57,7 @@ export async function ensureSweepSchedule(
 ): Promise<void> {
   await Promise.all(turns.map((turn) => nudge(to.client, sweepIdFor(to.name, turn))));
   const scheduleId = sweepScheduleId(to.name);
-  const action = { workflowType, ...startOptions(to, { ...namespaceOf(of), dryRun: false }) };
+  const action = { workflowType: sweepType, ...startOptions(to, { ...namespaceOf(of), dryRun: false }) };
   const present = await ensureSchedule(to, scheduleId, of.periodSeconds, action);
   const last = present?.info.recentActions.at(-1); // servers need not report whether it still runs
   if (last !== undefined) await nudge(to.client, last.action.workflow.workflowId);
@@ -199,7 +200,7 @@ export async function startSweep(to: Installation, input: SweepInput, asker: 'pe
     workflowIdConflictPolicy: 'USE_EXISTING',
     workflowIdReusePolicy: 'ALLOW_DUPLICATE',
   } satisfies WorkflowStartOptions;
-  await to.client.workflow.start(workflowType, options);
+  await to.client.workflow.start(sweepType, options);
   return options.workflowId;
 }
 
@@ -241,7 +242,8 @@ export async function followSweep(
   return report;
 }
 
-async function askProgress(client: Client, workflowId: string): Promise<SweepProgress | undefined> {
+/** What a sweep answers; undefined: no worker answers in time. Throws where Temporal does not know it. */
+export async function askProgress(client: Client, workflowId: string): Promise<SweepProgress | undefined> {
   try {
     const handle = client.workflow.getHandle(workflowId);
     return await client.withDeadline(Date.now() + timeoutMs, () => handle.query(progressQuery));
@@ -259,7 +261,7 @@ export interface HeldSweep {
 
 /** The sweeps of an installation that wait for approval. Queries the open ones: the list of workflows may be behind. */
 export async function findHeldSweeps({ client, name }: Installation): Promise<HeldSweep[]> {
-  const query = `${searchAttributes.installation} = '${name}' AND WorkflowType = '${workflowType}' AND ExecutionStatus = 'Running'`;
+  const query = `${searchAttributes.installation} = '${name}' AND WorkflowType = '${sweepType}' AND ExecutionStatus = 'Running'`;
   const waiting: HeldSweep[] = [];
   for await (const { workflowId: id } of client.workflow.list({ query })) {
     const { held } = (await askProgress(client, id)) ?? {};

@@ -4,7 +4,7 @@ import { type Client, WorkflowNotFoundError, type WorkflowStartOptions } from '@
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import { optionalTsToDate } from '@temporalio/common/lib/time.js';
 import { dialectOf } from '../api/dialects.ts';
-import type { MachineObservation, MachineSnapshot } from '../api/model/machine.ts';
+import type { MachineObservation } from '../api/model/machine.ts';
 import type { OwnerView } from '../api/model/owner.ts';
 import type { ObjectRef } from '../api/model/ref.ts';
 import { searchAttributes } from '../api/names.ts';
@@ -12,6 +12,7 @@ import { type WorkflowKind, workflowId } from '../api/workflow-id.ts';
 import { observedSignal } from '../workflows/machine/messages.ts';
 import { refreshSignal, retryNowSignal } from '../workflows/messages.ts';
 import { ownerObservedSignal } from '../workflows/rollout/messages.ts';
+import { reasonOf } from './connection.ts';
 import { withSearchAttributes } from './search-attributes.ts';
 
 /** Where an installation's workflows are. */
@@ -48,7 +49,7 @@ const phaseKey = keyword(searchAttributes.phase);
  * @param seen of a machine, as a watcher saw it: one that is new is not read again
  */
 export async function startWorkflow(to: Installation, kind: WorkflowKind, ref: ObjectRef, seen?: MachineObservation) {
-  const { args, ...options } = startOptions(to, kind, ref, seen?.machine);
+  const { args, ...options } = startOptions(to, kind, ref, seen);
   await withSearchAttributes(to.client, () =>
     to.client.workflow.start(types[kind], { ...options, args: seen === undefined ? args : [...args, seen] }),
   );
@@ -100,7 +101,7 @@ export async function startTagUpdate(to: Installation, ref: ObjectRef): Promise<
 export async function signalMachine(to: Installation, ref: ObjectRef, seen: MachineObservation): Promise<void> {
   await withSearchAttributes(to.client, () =>
     to.client.workflow.signalWithStart(types.Machine, {
-      ...startOptions(to, 'Machine', ref, seen.machine),
+      ...startOptions(to, 'Machine', ref, seen),
       signal: observedSignal,
       signalArgs: [seen],
     }),
@@ -136,6 +137,33 @@ export async function retryNow(to: Installation, kind: WorkflowKind, ref: Object
     if (error instanceof WorkflowNotFoundError) return false;
     throw error;
   }
+}
+
+/** Workflows that an error names. */
+const maxNamed = 5;
+
+/**
+ * Signals several workflows: one that refuses keeps the signal from none of the others. Answers which of them were open.
+ * Throws an Error that names those that have refused, after all were tried.
+ * @param signal answers whether the workflow was open
+ */
+export async function signalEach<T>(
+  of: readonly T[],
+  nameOf: (each: T) => string,
+  signal: (each: T) => Promise<boolean>,
+): Promise<T[]> {
+  const refused: string[] = [];
+  const areOpen = await Promise.all(
+    of.map((each) =>
+      signal(each).catch((error: unknown) => {
+        refused.push(`${nameOf(each)}: ${reasonOf(error)}`);
+        return false;
+      }),
+    ),
+  );
+  if (refused.length === 0) return of.filter((_, i) => areOpen[i]);
+  const which = refused.slice(0, maxNamed).join('; ');
+  throw new Error(`${refused.length} of ${of.length} workflows could not be signalled, all others were: ${which}`);
 }
 
 /** How long reading a history may take, ms. */
@@ -178,9 +206,10 @@ export async function listOpenWorkflows(of: Installation): Promise<OpenWorkflow[
   return open;
 }
 
-function startOptions(to: Installation, kind: WorkflowKind, ref: ObjectRef, about?: MachineSnapshot) {
+function startOptions(to: Installation, kind: WorkflowKind, ref: ObjectRef, seen?: MachineObservation) {
   const { creationPhase } = dialectOf(ref.dialect).machine;
-  const deployment = kind === 'MachineDeployment' ? ref.name : about?.deployment;
+  const about = seen?.machine;
+  const deployment = kind === 'MachineDeployment' ? ref.name : seen?.deployment;
   return {
     taskQueue: to.name,
     workflowId: workflowId(to.name, kind, ref),

@@ -93,6 +93,8 @@ export interface Teardown {
   readonly seenNode: NodeView;
   /** Whether there may be Secrets that were made for it alone. */
   readonly hasUserData: boolean;
+  /** Name of its MachineDeployment, for the log; left out where the run does not know it. */
+  readonly deployment?: string;
 }
 
 /** What a workflow knows of the Machine whose status it writes. */
@@ -407,7 +409,7 @@ export function createMachineActivities(deps: MachineDeps) {
 
     /** Deletes the Nodes and Secrets of a Machine that has no VM any more, and releases it: the API server deletes it. */
     async tearDown(ref: ObjectRef, seen: MachineSnapshot, teardown: Teardown): Promise<true> {
-      const { nodeNames, providerID, seenNode, hasUserData } = teardown;
+      const { nodeNames, providerID, seenNode, hasUserData, deployment } = teardown;
       for (const name of nodeNames) await removeNode(ref, name, providerID, seenNode);
       if (hasUserData) await removeUserData(ref);
       if ((await removeFinalizer(ref, seen)) === null) return true;
@@ -415,7 +417,7 @@ export function createMachineActivities(deps: MachineDeps) {
       const nowMs = Date.now();
       const seconds = secondsOfDeletion(seen, nowMs);
       if (seconds !== undefined) deps.onPhaseEnded?.({ phase: seen.phase, seconds });
-      log(goneLine(ref, seen, nowMs));
+      log(goneLine(ref, seen, nowMs, deployment));
       return true;
     },
   };

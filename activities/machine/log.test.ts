@@ -6,13 +6,13 @@ const ref = { dialect: 'gardener', namespace: 'default', name: 'a', uid: 'uid-a'
 const nowMs = Date.parse('2030-01-01T00:00:41.24Z');
 const pending = {
   ...{ stage: 'creating', phase: 'Pending', createdAt: '2030-01-01T00:00:00Z', resourceVersion: '1' },
-  ...{ deployment: 'pool', nodeName: 'node-a' },
+  nodeName: 'node-a',
 } as unknown as MachineSnapshot;
 const running = { ...pending, stage: 'running', phase: 'Running', providerID: 'aws:///i-1' } as MachineSnapshot;
 
 describe('the line for a report', () => {
   it('is there for a new phase, with how long the last one took', () => {
-    const line = lineOf(ref, pending, { stage: 'running', provider: 'aws' }, running, nowMs);
+    const line = lineOf(ref, pending, { stage: 'running', provider: 'aws', deployment: 'pool' }, running, nowMs);
 
     expect(line).toEqual({
       message: 'the machine has another phase',
@@ -43,5 +43,9 @@ describe('the line for a report', () => {
 it('a machine that is gone has a line with how long its deletion took', () => {
   const deleted = { ...running, deletingSince: '2030-01-01T00:00:40Z' } as MachineSnapshot;
 
-  expect(goneLine(ref, deleted, nowMs).fields).toMatchObject({ machine: 'a', seconds: 1.2 });
+  expect(goneLine(ref, deleted, nowMs, 'pool').fields).toMatchObject({
+    machine: 'a',
+    deployment: 'pool',
+    seconds: 1.2,
+  });
 });

@@ -23,11 +23,11 @@ export function lineOf(
   nowMs: number,
 ): LogLine | undefined {
   const isChange = after.phase !== seen.phase;
-  const { event, step, provider } = report;
+  const { event, step, provider, deployment } = report;
   const isRefusal = event !== undefined && machineEvents[event.reason].type === 'Warning';
   if (!isChange && !isRefusal) return undefined;
   const fields = {
-    ...machineFields(ref, after),
+    ...machineFields(ref, after, deployment),
     ...(provider !== undefined && { provider }),
     phase: after.phase,
     ...(isChange && { before: seen.phase, seconds: secondsInPhase(seen, nowMs) }),
@@ -54,12 +54,12 @@ function secondsSince(time: string, nowMs: number): number {
 }
 
 /** The line for a machine of which nothing is left. */
-export function goneLine(ref: ObjectRef, seen: MachineSnapshot, nowMs: number): LogLine {
+export function goneLine(ref: ObjectRef, seen: MachineSnapshot, nowMs: number, deployment?: string): LogLine {
   const seconds = secondsOfDeletion(seen, nowMs);
-  return { message: 'the machine is gone', fields: { ...machineFields(ref, seen), seconds } };
+  return { message: 'the machine is gone', fields: { ...machineFields(ref, seen, deployment), seconds } };
 }
 
-function machineFields({ namespace, name }: ObjectRef, { deployment, nodeName, providerID }: MachineSnapshot) {
+function machineFields({ namespace, name }: ObjectRef, { nodeName, providerID }: MachineSnapshot, deployment?: string) {
   return {
     ...{ namespace, machine: name },
     ...(deployment !== undefined && { deployment }),

@@ -151,11 +151,17 @@ describe('what is measured of changes', () => {
     });
   });
 
-  it('[mcm 111] is nothing of a machine without a deployment, nor a crash for a class without a nodeTemplate', () => {
+  it('[mcm 111] is of the deployment that a label names, or else that of its set, nothing of a machine without one, and no crash for a class without a nodeTemplate', () => {
     const { metadata: own, ...rest } = pending;
     const alone = { ...rest, metadata: { ...own, labels: {} } };
 
     expect(measured({ previous: created, object: alone })).toEqual({});
+    expect(measured({ previous: created, object: alone, deployment: 'owner' })).toMatchObject({
+      mcm_machine_create_duration_seconds: { labels: { machine_deployment: 'owner' } },
+    });
+    expect(measured({ previous: created, object: pending, deployment: 'owner' })).toMatchObject({
+      mcm_machine_create_duration_seconds: { labels: { machine_deployment: 'pool' } },
+    });
     expect(measured({ previous: created, object: pending, source: undefined })).toMatchObject({
       mcm_machine_create_duration_seconds: { labels: { instance_type: '' } },
     });

@@ -338,14 +338,17 @@ function duration(what: string, help: string, secondsOf: (change: MachineChange)
   };
 }
 
-/** As in machine-controller-manager, machines without a deployment are in no series. */
-function sampleOfDeployment({ object, source }: MachineChange, value: number): Sample | undefined {
+/**
+ * As in machine-controller-manager the label `name` is the deployment, and machines without a deployment are in no series.
+ * Where there is no such label, which it needs, the deployment is that of the MachineSet.
+ */
+function sampleOfDeployment({ object, source, deployment }: MachineChange, value: number): Sample | undefined {
   const { namespace = '', labels: own } = object.metadata;
-  const deployment = own?.[labels.name];
-  if (deployment === undefined) return undefined;
+  const machineDeployment = own?.[labels.name] ?? deployment;
+  if (machineDeployment === undefined) return undefined;
   return {
     labels: {
-      ...{ namespace, machine_deployment: deployment },
+      ...{ namespace, machine_deployment: machineDeployment },
       instance_type: (source as MachineClass | undefined)?.nodeTemplate?.instanceType ?? '',
       zone: (object as Machine).spec?.nodeTemplate?.metadata?.labels?.[zoneLabel] ?? '',
     },

@@ -42,8 +42,6 @@ export interface MachineSnapshot {
   readonly deletingSince?: string;
   readonly providerID?: string;
   readonly nodeName?: string;
-  /** Name of the MachineDeployment, where the template names one. */
-  readonly deployment?: string;
   /** Template hash of its MachineSet. */
   readonly revision?: string;
   /** Whether a label asks for deletion without regard for pods. */
@@ -95,6 +93,8 @@ export interface ReplacementRequest {
 export interface MachineObservation {
   readonly machine: MachineSnapshot;
   readonly node: NodeView;
+  /** Name of the MachineDeployment that controls its MachineSet; left out where there is none, or the watchers have not seen the set. */
+  readonly deployment?: string;
   /** What its preservation or in-place update needs; left out where that is nothing, or the Node is unknown. */
   readonly maintenance?: MaintenanceDue;
   /**
@@ -174,6 +174,8 @@ export interface MachineReport {
   readonly lastKnownState?: string;
   /** Name of its provider, for the log; left out where the run has not read the source. */
   readonly provider?: string;
+  /** Name of its MachineDeployment, for the log; left out where the run does not know it. */
+  readonly deployment?: string;
   /** Addresses of its VM. */
   readonly addresses?: readonly VmAddress[];
   /** Name of the Node that has joined; null: the VM that had it is gone. */

@@ -87,7 +87,7 @@ export function toNewMachine(
 }
 
 /** The entry of metadata.ownerReferences that makes an object the controller of another. */
-export function ownerReference(resource: Resource<KubeObject>, { name, uid }: ObjectMeta) {
+export function ownerReference(resource: Resource<KubeObject>, { name, uid }: Pick<ObjectMeta, 'name' | 'uid'>) {
   const { kind } = resource;
   return { apiVersion: apiVersionOf(resource), kind, name, uid, controller: true, blockOwnerDeletion: true };
 }

@@ -1,9 +1,10 @@
 /** What the fleet page shows of each machine. Pure. */
 import type { ObjectRef } from '../../api/model/ref.ts';
 import type { KubeObject } from '../../api/objects.ts';
+import { deploymentOf } from '../../api/owner/ownership.ts';
 import { workflowId } from '../../api/workflow-id.ts';
 import type { Watches } from '../../controllers/watches.ts';
-import { byNode, nodeKeyOf } from '../../controllers/watches.ts';
+import { byNode, byUid, nodeKeyOf } from '../../controllers/watches.ts';
 import type { Node } from '../../kube/core.ts';
 import type { BlockedOn, BlockedWorkflow } from '../../temporal/blocked.ts';
 import { type Listed, listedMachine } from '../commands/get/rows.ts';
@@ -17,7 +18,7 @@ export interface Cell extends Pick<Listed, 'name' | 'deployment' | 'waitsFor' | 
   readonly blockedOn?: BlockedOn;
 }
 
-export type Stores = Pick<Watches, 'machines' | 'deployments' | 'nodes'>;
+export type Stores = Pick<Watches, 'machines' | 'sets' | 'deployments' | 'nodes'>;
 
 /** By the ids of their workflows. */
 export type Blocked = ReadonlyMap<string, BlockedWorkflow>;
@@ -25,16 +26,18 @@ export type Blocked = ReadonlyMap<string, BlockedWorkflow>;
 const zoneLabel = 'topology.kubernetes.io/zone';
 
 /** Makes the cells of a namespace. A machine that has not changed keeps its cell, the same object. */
-export function createCells({ machines, nodes }: Stores, installation: string) {
+export function createCells({ machines, sets, nodes }: Stores, installation: string) {
   const known = new WeakMap<KubeObject, { readonly node: Node | undefined; readonly cell: Cell }>();
 
   function cellOf(machine: KubeObject, blocked: Blocked): Cell {
     const key = nodeKeyOf(dialect, dialect.machine.toSnapshot(machine, noLimits));
     const [node] = key === undefined ? [] : nodes.byIndex(byNode, key);
     const blockedOn = blockedOf(machine, 'Machine', installation, blocked);
+    const deployment = deploymentOf(dialect, machine, (uid) => sets.byIndex(byUid, uid)[0]);
     const before = known.get(machine);
-    if (before !== undefined && before.node === node && before.cell.blockedOn === blockedOn) return before.cell;
-    const cell = toCell(machine, node, blockedOn);
+    const isSame = before?.node === node && before?.cell.blockedOn === blockedOn;
+    if (before !== undefined && isSame && before.cell.deployment === deployment) return before.cell;
+    const cell = toCell(listedMachine(machine, deployment), machine, node, blockedOn);
     known.set(machine, { node, cell });
     return cell;
   }
@@ -43,8 +46,12 @@ export function createCells({ machines, nodes }: Stores, installation: string) {
     new Map(machines.list().map((machine) => [machine.metadata.name, cellOf(machine, blocked)]));
 }
 
-function toCell(machine: KubeObject, node: Node | undefined, blockedOn: BlockedOn | undefined): Cell {
-  const { name, deployment, phase, waitsFor, since } = listedMachine(machine);
+function toCell(
+  { name, deployment, phase, waitsFor, since }: ReturnType<typeof listedMachine>,
+  machine: KubeObject,
+  node: Node | undefined,
+  blockedOn: BlockedOn | undefined,
+): Cell {
   const wanted = dialect.machine.toNodePatch(machine, { metadata: {} })?.metadata?.labels;
   const zone = node?.metadata.labels?.[zoneLabel] ?? wanted?.[zoneLabel];
   return {

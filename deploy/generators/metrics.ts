@@ -26,7 +26,8 @@ export function metricsDoc(): string {
 Each process answers \`/metrics\` at \`--address\` and \`--port\`. \`millwright run\` has the metrics of all tables.
 
 Those that begin with \`mcm_\` and \`rest_client_\` have the names and labels of machine-controller-manager. Unlike there, the series
-of an object end with it, and only the leading controllers show objects.
+of an object end with it, and only the leading controllers show objects. \`machine_deployment\` is the label \`name\` of the Machine,
+as there; of a Machine without this label it is the MachineDeployment that owns it.
 
 Queues and watches have its names where they are the same thing here: \`machine\`, \`machineset\`, \`machinedeployment\`,
 \`machineclass\`, \`secret\`, \`node\`, \`machinesafetyovershooting\` and \`machinesafetyorphanvms\`, which keeps the Schedule of the

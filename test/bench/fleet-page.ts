@@ -6,8 +6,9 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from '@temporalio/client';
 import { gardener } from '../../api/gardener/index.ts';
-import { labels } from '../../api/gardener/names.ts';
-import { machines } from '../../api/gardener/resources.ts';
+import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
+import type { OwnerReference } from '../../api/objects.ts';
+import { ownerReference } from '../../api/owner/new-objects.ts';
 import { startFleetPage } from '../../cli/fleet-page/server.ts';
 import { startWatches } from '../../controllers/watches.ts';
 import { installCrds } from '../../deploy/local/crds.ts';
@@ -47,12 +48,14 @@ try {
 /** Machines in pools of 50, in three zones. Some do not run yet. */
 async function createFleet(namespace: string, count: number): Promise<string[]> {
   const names = Array.from({ length: count }, (_, index) => `pool-${Math.floor(index / 50)}-${index}`);
+  const sets: OwnerReference[] = [];
+  for (let pool = 0; pool * 50 < count; pool++) sets.push(await createSet(namespace, `pool-${pool}`));
   const left = names.entries();
   const createSome = async () => {
     for (const [index, name] of left) {
       const zone = { 'topology.kubernetes.io/zone': `zone-${'abc'[index % 3]}` };
       await control.create(machines, {
-        metadata: { namespace, name, labels: { [labels.name]: name.slice(0, name.lastIndexOf('-')) } },
+        metadata: { namespace, name, ownerReferences: [sets[Math.floor(index / 50)]!] },
         spec: { class: { kind: 'MachineClass', name: 'small' }, nodeTemplate: { metadata: { labels: zone } } },
       });
       await setPhase(namespace, name, index % 20 === 0 ? 'Pending' : 'Running');
@@ -60,6 +63,22 @@ async function createFleet(namespace: string, count: number): Promise<string[]> 
   };
   await Promise.all(Array.from({ length: 50 }, createSome));
   return names;
+}
+
+/** A set of a deployment that need not exist. Answers the reference of its machines to it. */
+async function createSet(namespace: string, deployment: string): Promise<OwnerReference> {
+  const labels = { name: deployment };
+  const { metadata } = await control.create(machineSets, {
+    metadata: {
+      ...{ namespace, name: `${deployment}-set` },
+      ownerReferences: [ownerReference(machineDeployments, { name: deployment, uid: 'none' })],
+    },
+    spec: {
+      selector: { matchLabels: labels },
+      template: { metadata: { labels }, spec: { class: { kind: 'MachineClass', name: 'small' } } },
+    },
+  });
+  return ownerReference(machineSets, metadata);
 }
 
 async function setPhase(namespace: string, name: string, phase: string): Promise<void> {

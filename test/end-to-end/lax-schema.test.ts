@@ -6,10 +6,13 @@ import { customResourceDefinitions } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { type OwnClusters, startOwnClusters } from '../support/own-cluster.ts';
+import { quickSweeps, sweep } from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
 
 /** What a structural schema says beyond types. */
-const rules = new Set(['x-kubernetes-validations', 'required', 'minimum', 'maximum', 'minLength', 'pattern', 'enum']);
+const rules = new Set([
+  ...['x-kubernetes-validations', 'required', 'minimum', 'maximum', 'minLength', 'maxLength', 'pattern', 'enum'],
+]);
 
 function withoutRules(schema: unknown): unknown {
   if (Array.isArray(schema)) return schema.map(withoutRules);
@@ -54,8 +57,8 @@ describe('[mcm 4] what no schema refuses changes no machine and says why', () =>
 
   beforeAll(async () => {
     own = await startOwnClusters(['lax']); // other tests install the CRDs again
-    millwright = await startInstallation({ kubeconfig: own.clusters[0]!.kubeconfig });
-    for (const kind of ['machinedeployments', 'machinesets', 'machines']) {
+    millwright = await startInstallation({ kubeconfig: own.clusters[0]!.kubeconfig, flags: quickSweeps });
+    for (const kind of ['machinedeployments', 'machinesets', 'machines', 'machineclasses']) {
       const key = { name: `${kind}.machine.sapcloud.io` };
       const { spec } = await millwright.control.get(customResourceDefinitions, key);
       await millwright.control.patch(
@@ -130,6 +133,24 @@ describe('[mcm 4] what no schema refuses changes no machine and says why', () =>
       mergePatch({ spec: { selector: { matchLabels: { name: 'right' } } } }),
     );
     await millwright.untilMachines(0, '');
+  });
+
+  it('as the provider of a class, whose Machine can be deleted, and whose name stops no sweep of other classes', async () => {
+    const provider = 'x'.repeat(1_100); // Temporal refuses a task queue of that name
+    await untilAccepted(() => millwright.createClass('long', { provider }));
+    const ref = await millwright.createMachine('of-long', { class: { kind: 'MachineClass', name: 'long' } });
+    await until('it says so', async (see) => {
+      const { lastOperation } = see(await millwright.control.get(machines, ref)).status ?? {};
+      return lastOperation?.description?.includes('provider has 1100 characters, and 200 is the most');
+    });
+    const { report } = await sweep(millwright, '--dry-run');
+    expect(report.groups.find(({ sources }) => sources.includes('long'))?.error).toMatchObject({
+      code: 'InvalidArgument',
+    });
+    expect(report.groups.find(({ sources }) => sources.includes('small'))).not.toHaveProperty('error');
+
+    await millwright.control.delete(machines, ref);
+    await millwright.untilGone(ref);
   });
 
   it('as a MachineSet without a deployment', async () => {

@@ -4,12 +4,13 @@ import { defaultPayloadConverter } from '@temporalio/common';
 import { machines } from '../../api/gardener/resources.ts';
 import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { startProcess } from '../support/millwright.ts';
+import { heldSweep, makeVm, quickSweeps, untilOld } from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
 
 describe('machines that are stuck', () => {
   let millwright: Installation;
   beforeAll(async () => {
-    millwright = await startInstallation();
+    millwright = await startInstallation({ flags: quickSweeps });
   });
   afterAll(() => millwright?.stop());
 
@@ -23,7 +24,11 @@ describe('machines that are stuck', () => {
   it('are listed by cause, with their deployments, the last error and what would unblock them', async () => {
     expect(await command('stuck')).toBe('nothing is stuck\n');
     await millwright.cloud.setFaults({ kind: 'capacity' });
-    await millwright.createDeployment('pool', 3);
+    const labels = { name: 'nobody' }; // says nothing of the deployment: that of the set counts
+    await millwright.createDeployment('pool', 3, {
+      selector: { matchLabels: labels },
+      template: { metadata: { labels }, spec: { class: { kind: 'MachineClass', name: 'small' } } },
+    });
     await millwright.createMachine('lost', { class: { kind: 'MachineClass', name: 'nowhere' } });
 
     const said = await until('both causes are listed', async () => {
@@ -139,5 +144,25 @@ describe('machines that are stuck', () => {
     ]);
     expect(lived).toMatch(/ (s|min) +run +signals (retryNow, )?skipDrain$/m);
     expect(await command('timeline', 'nobody')).toBeUndefined();
+  });
+
+  it('are listed beside a sweep that waits for approval, with the command that approves it', async () => {
+    const ids: string[] = [];
+    for (const name of ['a', 'b', 'c', 'd']) ids.push(await makeVm(millwright, name));
+    await untilOld(millwright);
+    expect(await heldSweep(millwright)).toMatchObject({
+      code: 1,
+      output: expect.stringContaining('waits for approval'),
+    });
+
+    const said = await until('both causes are listed', async () => {
+      const text = (await command('stuck')) ?? '';
+      return /^Brake: 1 orphan sweep\./m.test(text) && !text.includes('it does not answer') ? text : undefined;
+    });
+
+    expect(said).toMatch(/^Source: 1 machine\. .*\n {2}\S+\/lost: .*MachineClass "nowhere" does not exist/m);
+    expect(said).toMatch(/^ {2}\S+: since \S+, waits for approval: there are 4 orphans/m);
+    for (const id of ids) expect(said).toContain(`vm ${id}`);
+    expect(said).toContain(`: millwright sweep approve <id>... -n ${millwright.namespace}`);
   });
 });

@@ -38,6 +38,8 @@ interface Cluster {
   machine: MachineSnapshot;
   node: NodeView;
   reading: SourceSnapshot;
+  /** Name of the deployment of its set, as watchers see it. */
+  deployment: string | undefined;
   /** What has become of the Machine when the finalizer is on. */
   withFinalizer: Partial<MachineSnapshot>;
   /** Whether the name of the node is that of another VM's. */
@@ -179,9 +181,10 @@ export function setUpMachine() {
 
   /** Signals to the workflow what a watcher would. */
   async function observe(sourceVersion?: string, watchedMs?: number): Promise<void> {
-    const { machine, node, maintenance } = cluster;
+    const { machine, node, deployment, maintenance } = cluster;
     const seen = {
       ...{ machine, node },
+      ...(deployment !== undefined && { deployment }),
       ...(maintenance !== undefined && { maintenance }),
       ...(sourceVersion !== undefined && { sourceVersion }),
       ...(watchedMs !== undefined && { watchedMs }),
@@ -285,6 +288,7 @@ function newCluster(nowMs: number): Cluster {
       },
       userData: { ...userData, personal: false },
     },
+    deployment: undefined,
     withFinalizer: { managed: true, finalizers: ['ours'] },
     isNodeTaken: false,
     isTemplateRefused: false,

@@ -1,8 +1,9 @@
 /** Calls to the provider of a machine, which is any worker that polls its task queue. */
 import type { Duration } from '@temporalio/common';
-import { proxyActivities, workflowInfo } from '@temporalio/workflow';
+import { ApplicationFailure, proxyActivities, workflowInfo } from '@temporalio/workflow';
+import type { FailureCode } from '../../api/failures.ts';
 import type { Place } from '../../api/model/source.ts';
-import { providerTaskQueue } from '../../api/names.ts';
+import { providerNameProblem, providerTaskQueue } from '../../api/names.ts';
 import type {
   DeleteVmRequest,
   EnsureVmRequest,
@@ -28,7 +29,10 @@ export interface CloudCallOptions {
   readonly summary?: string;
 }
 
-/** Cloud activities of a provider. What takes longer than quick retries is a wait of the workflow. */
+/**
+ * Cloud activities of a provider. What takes longer than quick retries is a wait of the workflow. Throws as a refused call
+ * where no worker can serve the provider: a task queue that Temporal refuses would fail the workflow task for ever.
+ */
 export function cloudActivities(
   provider: string,
   {
@@ -39,6 +43,11 @@ export function cloudActivities(
     summary,
   }: CloudCallOptions = {},
 ) {
+  const problem = providerNameProblem(provider);
+  if (problem !== undefined) {
+    const details = [{ nothingMade: true }];
+    throw ApplicationFailure.create({ type: 'InvalidArgument' satisfies FailureCode, message: problem, details });
+  }
   return proxyActivities<Required<ProviderActivities>>({
     taskQueue: providerTaskQueue(workflowInfo().taskQueue, provider),
     startToCloseTimeout: '5 minutes',
@@ -79,6 +88,7 @@ export async function deleteVm(
   { provider, credentials, ...place }: Place,
   scope: VmDeletionScope,
 ): Promise<VmDeletion | Failure> {
+  if (providerNameProblem(provider) !== undefined) return { state: 'gone', nodeNames: [] }; // nobody was ever asked for one
   try {
     const request = { ...place, ...scope, credentials: [...credentials] };
     const summary = `all VMs of ${scope.machine.name}`;

@@ -1,6 +1,6 @@
 /** What people see of a running workflow: the query `describe`, the details in the Temporal UI, search attributes. */
 import { defineSearchAttributeKey, SearchAttributeType, type SearchAttributeUpdatePair } from '@temporalio/common';
-import { setCurrentDetails, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
+import { patched, setCurrentDetails, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
 import { blockers, searchAttributes } from '../../api/names.ts';
 import { type Failure, isSameError } from '../calls/failure.ts';
 import { failedRunText } from '../failed-run.ts';
@@ -11,6 +11,7 @@ const keyword = (name: string) => defineSearchAttributeKey(name, SearchAttribute
 const phaseKey = keyword(searchAttributes.phase);
 const blockedOnKey = keyword(searchAttributes.blockedOn);
 const providerKey = keyword(searchAttributes.provider);
+const deploymentKey = keyword(searchAttributes.deployment);
 
 type LastError = NonNullable<MachineDescription['lastError']>;
 
@@ -105,6 +106,16 @@ export function showSearchAttributes(state: MachineState): void {
     ...(provider === undefined ? [] : [{ key: providerKey, value: provider }]),
   ];
   upsertSearchAttributes(pairs);
+}
+
+/** Notes the deployment that a watcher has seen. Adds an event unless the workflow was started with it. */
+export function showDeployment(state: MachineState, deployment: string): void {
+  if (state.deployment === deployment) return;
+  state.deployment = deployment;
+  const isShown = workflowInfo().typedSearchAttributes.get(deploymentKey) === deployment;
+  if (!isShown && patched('deployment-in-observation')) {
+    upsertSearchAttributes([{ key: deploymentKey, value: deployment }]);
+  }
 }
 
 function errorText({ code, message, requestId, at, since, times }: LastError): string {

@@ -11,8 +11,8 @@ import { type Activity, show, showSearchAttributes } from './progress.ts';
 import { type MachineState, now, StaleStateError } from './state.ts';
 import { untilAnswered } from './wait.ts';
 
-/** What is reported about a Machine: the time of a new stage and the provider are added here. */
-export type Facts = Omit<MachineReport, 'stageSince' | 'provider'>;
+/** What is reported about a Machine: the time of a new stage, the provider and the deployment are added here. */
+export type Facts = Omit<MachineReport, 'stageSince' | 'provider' | 'deployment'>;
 
 /** A step that was refused, as it is reported. */
 export interface Refusal extends Pick<Facts, 'stage' | 'isTimed' | 'lastKnownState'> {
@@ -60,11 +60,17 @@ export async function report(state: MachineState, activity: Activity | undefined
   showSearchAttributes(state);
 }
 
-/** The report with the time of the stage, if that is a new one, and with the provider for what the log says of it. */
-export function withContext({ machine, reading }: MachineState, facts: Facts): MachineReport {
+/** The report with the time of the stage, if that is a new one, and with what the log says of the machine besides. */
+export function withContext({ machine, reading, deployment }: MachineState, facts: Facts): MachineReport {
   const isNew = facts.stage !== machine.stage;
-  const provider = isNew || facts.event !== undefined ? reading?.cloud?.provider : undefined;
-  return { ...facts, ...(isNew && { stageSince: now() }), ...(provider !== undefined && { provider }) };
+  const provider = reading?.cloud?.provider;
+  const isLogged = isNew || facts.event !== undefined;
+  return {
+    ...facts,
+    ...(isNew && { stageSince: now() }),
+    ...(isLogged && provider !== undefined && { provider }),
+    ...(isLogged && deployment !== undefined && { deployment }),
+  };
 }
 
 /**

@@ -65,6 +65,8 @@ export interface PersistedState {
   wasRead: boolean;
   /** The last run that has failed, for `describe`. */
   failedRun?: FailedRun;
+  /** Name of its MachineDeployment, as a watcher has seen it. */
+  deployment?: string;
 }
 
 /** What an operator sees of the work on a machine: `describe` without what the Machine says itself. */
@@ -150,6 +152,7 @@ export function newState(ref: ObjectRef, given?: Partial<PersistedState>, seen?:
     ref,
     hasCreation: !isPastCreation(persisted?.machine?.stage ?? 'new'),
     ...(seen?.sourceVersion !== undefined && { sourceVersion: seen.sourceVersion }),
+    ...(seen?.deployment !== undefined && { deployment: seen.deployment }),
     isCloudDown: false,
     isUninitialized: false,
     nextPollMs: 0,
@@ -235,7 +238,7 @@ export function toPersisted(state: MachineState): PersistedState {
     stale,
     wasRead,
   } = state;
-  const { failedRun, replacing, replacedNodeUid, heardAskedAt, maintenance } = state;
+  const { failedRun, deployment, replacing, replacedNodeUid, heardAskedAt, maintenance } = state;
   return {
     machine,
     node,
@@ -263,6 +266,7 @@ export function toPersisted(state: MachineState): PersistedState {
     ...(replacedNodeUid !== undefined && { replacedNodeUid }),
     ...(heardAskedAt !== undefined && { heardAskedAt }),
     ...(failedRun !== undefined && { failedRun }),
+    ...(deployment !== undefined && { deployment }),
   };
 }
 

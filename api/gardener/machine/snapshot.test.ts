@@ -49,7 +49,6 @@ describe('toMachineSnapshot', () => {
         finalizers: ['example.com/other', finalizers.machine],
         labels: {
           [labels.node]: 'node-1',
-          [labels.name]: 'pool-a',
           [labels.templateHash]: '42',
           [labels.forceDeletion]: 'True',
         },
@@ -89,7 +88,6 @@ describe('toMachineSnapshot', () => {
       onNodeDeleted: 'deleteMachine',
       providerID: 'simulated://1',
       nodeName: 'node-1',
-      deployment: 'pool-a',
       revision: '42',
       forceDeletion: true,
       limits: {
@@ -181,7 +179,7 @@ describe('toMachineSnapshot', () => {
 
   it('takes empty texts as absent', () => {
     const machine: Machine = {
-      metadata: { ...metadata, labels: { [labels.node]: '', [labels.name]: '' } },
+      metadata: { ...metadata, labels: { [labels.node]: '' } },
       spec: { providerID: '' },
       status: { lastKnownState: '' },
     };

@@ -10,7 +10,6 @@ import type { Machine, MachineSpec } from '../schema/machine.ts';
 export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): MachineSnapshot {
   const { metadata, spec, status } = machine;
   const nodeName = metadata.labels?.[labels.node];
-  const deployment = metadata.labels?.[labels.name];
   const revision = metadata.labels?.[labels.templateHash];
   const own = metadata.finalizers ?? [];
   const request = requestOf(machine);
@@ -30,7 +29,6 @@ export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): Ma
     ...(!isOwned(machine) && { alone: true as const }),
     ...(spec?.providerID && { providerID: spec.providerID }),
     ...(nodeName && { nodeName }),
-    ...(deployment && { deployment }),
     ...(revision && { revision }),
     forceDeletion: isGoTrue(metadata.labels?.[labels.forceDeletion]),
     ...(metadata.labels?.[labels.forceDrain] === 'True' && { forceDrain: true as const }),

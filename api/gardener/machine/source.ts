@@ -3,7 +3,7 @@ import type { Find, List } from '../../dialect.ts';
 import type { ObjectRef } from '../../model/ref.ts';
 import type { SourceSnapshot } from '../../model/source.ts';
 import type { SweptSource } from '../../model/sweep.ts';
-import { names } from '../../names.ts';
+import { names, providerNameProblem } from '../../names.ts';
 import type { KubeObject } from '../../objects.ts';
 import type { Origin } from '../../provider.ts';
 import { type Secret, secrets } from '../../secret.ts';
@@ -73,10 +73,11 @@ function toSnapshot(machineClass: MachineClass, refs: SecretKey[], found: (Secre
     classProblem(machineClass) ?? (ref === undefined ? userDataProblem(machineClass, refs, found) : undefined);
   const version = versionOf(machineClass, found);
   const verdict = verdictOf(machineClass);
+  const isUsable = provider && providerNameProblem(provider) === undefined;
   const isRefused = verdict?.version === version && verdict.problems.length > 0;
   return {
     version,
-    ...(provider && {
+    ...(isUsable && {
       cloud: {
         provider,
         origin: originOf(machineClass),
@@ -121,6 +122,8 @@ function originOf({ metadata: { namespace = '', name, generation = 0 } }: Machin
 /** The checks that MCM makes before it calls a driver. */
 function classProblem({ provider, nodeTemplate }: MachineClass): string | undefined {
   if (!provider) return 'provider is empty: set it to the name of a provider';
+  const tooLong = providerNameProblem(provider);
+  if (tooLong !== undefined) return tooLong;
   if (nodeTemplate === undefined) return undefined;
   const { capacity } = nodeTemplate;
   const missing = ['cpu', 'gpu', 'memory'].filter((resource) => capacity?.[resource] === undefined);

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { KindDefinition } from '../../crds.ts';
+import { maxProviderLength } from '../../names.ts';
 import type { CustomResource } from '../../objects.ts';
 import { ResourceList } from '../../schema.ts';
 import { resources } from '../names.ts';
@@ -35,7 +36,7 @@ export const MachineClass = z
     secretRef: SecretReference.optional().describe(
       'Secret with user data, credentials, or both. A missing one is skipped.',
     ),
-    provider: z.string().optional().describe('Provider that makes the VMs, such as `AWS`.'),
+    provider: z.string().max(maxProviderLength).optional().describe('Provider that makes the VMs, such as `AWS`.'),
     providerSpec: z.looseObject({}).describe('What the provider needs to know, in its own words.'),
   })
   .describe('How VMs are made: provider, its specification, and the Secrets.');

@@ -2,7 +2,7 @@
 
 import type { KubeObject } from '../../../api/objects.ts';
 import type { OwnerDeployment, OwnerSet } from '../../../api/owner/objects.ts';
-import { controllerOf } from '../../../api/owner/ownership.ts';
+import { controllerOf, deploymentOf } from '../../../api/owner/ownership.ts';
 import type { WorkflowKind } from '../../../api/workflow-id.ts';
 import { columns } from '../../columns.ts';
 import { dialect, noLimits } from '../../dialect.ts';
@@ -31,8 +31,15 @@ export interface Listed {
 
 /** All objects of a kind, by name. */
 export function toListed(kind: WorkflowKind, owned: OwnedObjects): Listed[] {
+  const sets = new Map(owned.sets.map((set) => [set.metadata.uid, set]));
   const listed = {
-    Machine: () => owned.machines.map(listedMachine),
+    Machine: () =>
+      owned.machines.map((each) =>
+        listedMachine(
+          each,
+          deploymentOf(dialect, each, (uid) => sets.get(uid)),
+        ),
+      ),
     MachineSet: () => owned.sets.map((set) => toSet(set, owned)),
     MachineDeployment: () => (owned.deployments ?? []).map((each) => toOwner(each, toDeploymentState(each, owned))),
   }[kind]();
@@ -40,12 +47,9 @@ export function toListed(kind: WorkflowKind, owned: OwnedObjects): Listed[] {
 }
 
 /** A Machine with its phase, its deployment and what it waits for. */
-export function listedMachine(machine: KubeObject): Listed & { readonly phase: string } {
+export function listedMachine(machine: KubeObject, deployment?: string): Listed & { readonly phase: string } {
   const { machines } = dialect.owner;
-  const { stage, stageSince, nodeName, deployment, deletingSince, providerID } = dialect.machine.toSnapshot(
-    machine,
-    noLimits,
-  );
+  const { stage, stageSince, nodeName, deletingSince, providerID } = dialect.machine.toSnapshot(machine, noLimits);
   const isAtRest = (stage === 'running' || stage === 'available') && deletingSince === undefined;
   const { text } = machines.operationOf(machine);
   const phase = machines.phaseOf(machine) || 'new';

@@ -1,6 +1,7 @@
 /** `millwright rollout`: reads and changes the objects, and signals workflows to retry. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { names } from '../../../api/names.ts';
+import type { KubeObject } from '../../../api/objects.ts';
 import { isActive, isAtWork } from '../../../api/owner/machines.ts';
 import { toTasks } from '../../../api/owner/needs.ts';
 import type { OwnerDeployment, OwnerSet, OwnerTemplate } from '../../../api/owner/objects.ts';
@@ -9,7 +10,7 @@ import { revisionOf } from '../../../api/owner/revision.ts';
 import { templatesEqual, withoutHash } from '../../../api/owner/template.ts';
 import { type JsonPatchOperation, jsonPatch, mergePatch } from '../../../kube/patch.ts';
 import { listRolloutRuns } from '../../../temporal/rollout-runs.ts';
-import { type Installation, retryNow } from '../../../temporal/workflows.ts';
+import { type Installation, retryNow, signalEach } from '../../../temporal/workflows.ts';
 import type { RawFlags } from '../../command.ts';
 import { dialect } from '../../dialect.ts';
 import { withInstallation } from '../../installation.ts';
@@ -212,9 +213,11 @@ async function sendRetry(to: Installation, target: RolloutTarget, deployment: Ow
   const unavailable = ownSets(deployment, owned.sets)
     .flatMap((set) => bySet.get(set.metadata.uid) ?? [])
     .filter((machine) => !isActive(dialect, machine) || !isAtWork(dialect, machine));
-  let signalled = 0;
-  for (const machine of unavailable) if (await retryNow(to, 'Machine', refOf(target, machine))) signalled++;
   const isOpen = await retryNow(to, 'MachineDeployment', refOf(target, deployment));
+  const nameOfMachine = ({ metadata }: KubeObject) => metadata.name;
+  const { length: signalled } = await signalEach(unavailable, nameOfMachine, (machine) =>
+    retryNow(to, 'Machine', refOf(target, machine)),
+  );
   const { needs } = toDeploymentState(deployment, owned);
   const isMissing = signalled === 0 && !isOpen && (needs.length > 0 || unavailable.length > 0);
   const them = unavailable.length > 0 ? ` or for its ${count(unavailable.length)} that are not available` : '';

@@ -3,8 +3,8 @@ import type { Client, SignalDefinition } from '@temporalio/client';
 import { WorkflowNotFoundError } from '@temporalio/client';
 import type { Blocker } from '../../../api/names.ts';
 import { workflowIdPrefix } from '../../../api/workflow-id.ts';
-import { listBlocked } from '../../../temporal/blocked.ts';
-import type { Installation } from '../../../temporal/workflows.ts';
+import { type BlockedWorkflow, listBlocked } from '../../../temporal/blocked.ts';
+import { type Installation, signalEach } from '../../../temporal/workflows.ts';
 import { forceDeletionSignal, skipDrainSignal } from '../../../workflows/machine/messages.ts';
 import { retryNowSignal } from '../../../workflows/messages.ts';
 import type { temporalFlags } from '../../flag-groups.ts';
@@ -13,7 +13,10 @@ import type { Options } from '../../options.ts';
 
 type SignalOptions = Options<'namespace' | 'installation' | (typeof temporalFlags)[number]>;
 
-/** Signals the named machines, and everything with the blocker. Throws an Error that lists machines that are not open. */
+/**
+ * Signals the named machines, and everything with the blocker. Throws an Error that lists machines that are not open, or
+ * what could not be signalled.
+ */
 export async function retry(
   names: readonly string[],
   options: SignalOptions & { readonly blockedOn?: Blocker | undefined },
@@ -22,10 +25,10 @@ export async function retry(
   await withInstallation(options, async (installation) => {
     if (blockedOn !== undefined) {
       const blocked = (await listBlocked(installation)).filter((each) => each.blockedOn === blockedOn);
-      const signalled = await Promise.all(
-        blocked.map(({ workflowId }) => signalOpen(installation.client, workflowId, retryNowSignal)),
+      const idOf = ({ workflowId }: BlockedWorkflow) => workflowId;
+      const { length: count } = await signalEach(blocked, idOf, ({ workflowId }) =>
+        signalOpen(installation.client, workflowId, retryNowSignal),
       );
-      const count = signalled.filter(Boolean).length;
       console.log(`signalled ${count} ${count === 1 ? 'workflow' : 'workflows'} blocked on ${blockedOn}`);
     }
     await signalMachines(installation, namespace, names, retryNowSignal, 'it tries again now');
@@ -52,13 +55,14 @@ async function signalMachines(
   signal: Signal,
   effect: string,
 ): Promise<void> {
-  const missing: string[] = [];
-  for (const name of names) {
+  const nameOf = (name: string) => name;
+  const signalled = await signalEach(names, nameOf, async (name) => {
     const id = await findOpen(installation, namespace, name);
-    if (id !== undefined && (await signalOpen(installation.client, id, signal))) {
-      console.log(`machine ${namespace}/${name}: ${effect}`);
-    } else missing.push(name);
-  }
+    const isOpen = id !== undefined && (await signalOpen(installation.client, id, signal));
+    if (isOpen) console.log(`machine ${namespace}/${name}: ${effect}`);
+    return isOpen;
+  });
+  const missing = names.filter((name) => !signalled.includes(name));
   if (missing.length === 0) return;
   const what = missing.length === 1 ? 'no open workflow for machine' : 'no open workflows for machines';
   const fix = 'they wait for nothing, or correct the name, --namespace or --installation';

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { type BlockedWorkflow, meanings } from '../../../temporal/blocked.ts';
-import { type CauseGroup, causesText, type Example, groupByCause, toExample } from './causes.ts';
+import { type CauseGroup, causesText, type Example, groupByCause, toExample, toSweepExample } from './causes.ts';
 
 const machine = (name: string, blockedOn: BlockedWorkflow['blockedOn'], deployment?: string): BlockedWorkflow => ({
   workflowId: `default/machine/default/${name}/uid`,
@@ -45,6 +45,21 @@ describe('what is stuck', () => {
     const waitingFor = 'the PodDisruptionBudget default/web to allow the eviction of default/web';
     expect(toExample({ ...draining, waitingFor })).toEqual({ since, problem: `waits for ${waitingFor}` });
     expect(toExample(draining)).toEqual({ since });
+  });
+
+  it('says what a sweep waits for, and the command that approves it', () => {
+    const since = '2026-11-23T10:00:00Z';
+    const named = [{ kind: 'vm', id: 'cloud:///a', name: 'a' }];
+    const orphans = [{ key: 'a', named }];
+    const counts = { groups: 1, listed: 1, seen: 9, candidates: 6, deleted: 0, failed: 0 };
+    const waiting = { ...counts, doing: 'waiting for approval', since };
+    const held = { reasons: ['there are 6 orphans'], count: 6, orphans };
+    expect(toSweepExample({ ...waiting, held }, 'millwright sweep approve <id>... -n n')).toEqual({
+      ...{ since, problem: 'waits for approval: there are 6 orphans; vm cloud:///a and 5 more' },
+      unblock: 'Approve what may be deleted: millwright sweep approve <id>... -n n',
+    });
+    const lastError = { code: 'Unavailable', message: 'no answer', at: since };
+    expect(toSweepExample({ ...waiting, lastError }, '')).toEqual({ since, problem: 'Unavailable: no answer' });
   });
 
   it('names one machine once', () => {

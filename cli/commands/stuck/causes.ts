@@ -1,6 +1,7 @@
 /** What is blocked, grouped by cause. Pure. */
 import type { BlockedWorkflow } from '../../../temporal/blocked.ts';
 import type { MachineDescription } from '../../../workflows/machine/messages.ts';
+import type { SweepProgress } from '../../../workflows/orphansweep/messages.ts';
 import type { OwnerDescription } from '../../../workflows/rollout/messages.ts';
 
 /** Workflows of a type that wait for the same. */
@@ -44,6 +45,17 @@ export function toExample(description: MachineDescription | OwnerDescription): E
   };
 }
 
+/** The same of a sweep. @param approval command line that approves orphans */
+export function toSweepExample({ since, held, lastError }: SweepProgress, approval: string): Example {
+  if (held !== undefined) {
+    const named = held.orphans.flatMap((orphan) => orphan.named.map(({ kind, id }) => `${kind} ${id}`));
+    const problem = `waits for approval: ${[...held.reasons, firstOf(named, held.count)].join('; ')}`;
+    return { since, problem, unblock: `Approve what may be deleted: ${approval}` };
+  }
+  const problem = lastError && `${lastError.code}: ${lastError.message}`;
+  return { since, ...(problem && { problem }) };
+}
+
 /** Groups of equal cause and type, the largest first. @param blocked the oldest first */
 export function groupByCause(blocked: readonly BlockedWorkflow[]): CauseGroup[] {
   const groups = Map.groupBy(blocked, ({ blockedOn, type }) => `${blockedOn} ${type}`);
@@ -76,8 +88,15 @@ function paragraphOf({ blockedOn, meaning, type, blocked, longest }: Cause): str
   ];
 }
 
+const nouns: Readonly<Record<string, string>> = {
+  machine: 'machine',
+  rollout: 'rollout',
+  machineSet: 'MachineSet',
+  orphanSweep: 'orphan sweep',
+};
+
 function countText(type: string, count: number): string {
-  const noun = { machine: 'machine', rollout: 'rollout', machineSet: 'MachineSet' }[type] ?? `workflow ${type}`;
+  const noun = nouns[type] ?? `workflow ${type}`;
   return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 
@@ -89,8 +108,14 @@ function deploymentLines(blocked: readonly BlockedWorkflow[]): string[] {
 }
 
 function namesText(blocked: readonly BlockedWorkflow[]): string {
-  const more = blocked.length - maxNames;
-  return `${blocked.slice(0, maxNames).map(nameOf).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+  return firstOf(blocked.map(nameOf), blocked.length);
+}
+
+/** The first of so many. */
+function firstOf(named: readonly string[], count: number): string {
+  const shown = named.slice(0, maxNames);
+  const more = count - shown.length;
+  return `${shown.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
 /** The name of the object, which is in the id of its workflow before the UID. */

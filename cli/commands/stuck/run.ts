@@ -2,26 +2,31 @@
 
 import { Client } from '@temporalio/client';
 import { type BlockedWorkflow, findTaskFailure, listBlocked, meanings } from '../../../temporal/blocked.ts';
+import { reasonOf } from '../../../temporal/connection.ts';
 import { describeWorkflow, openOnly } from '../../../temporal/describe.ts';
+import { askProgress, sweepType } from '../../../temporal/schedules.ts';
+import type { RawFlags } from '../../command.ts';
+import { commandLine } from '../../command-line.ts';
 import type { temporalFlags } from '../../flag-groups.ts';
 import { withInstallation } from '../../installation.ts';
 import type { Options } from '../../options.ts';
 import { rendered } from '../../output.ts';
-import { type Cause, causesText, type Example, groupByCause, toExample } from './causes.ts';
+import { type Cause, causesText, type Example, groupByCause, toExample, toSweepExample } from './causes.ts';
 
 type StuckOptions = Options<'namespace' | 'installation' | 'output' | (typeof temporalFlags)[number]>;
 
 /** The output of the command. */
-export async function stuck(options: StuckOptions): Promise<string> {
+export async function stuck(options: StuckOptions, rawFlags: RawFlags): Promise<string> {
   return withInstallation(options, async (installation, { namespace }) => {
     const { connection } = installation.client;
     const openOnes = new Client({ connection, namespace, ...openOnly });
     const groups = groupByCause(await listBlocked(installation));
+    const approval = commandLine(['sweep', 'approve', '<id>...'], options.namespace, rawFlags);
     const causes: Cause[] = await Promise.all(
       groups.map(async (group) => ({
         ...group,
         meaning: meanings[group.blockedOn],
-        longest: await ask(openOnes, group.blocked[0]),
+        longest: await ask(openOnes, group.blocked[0], approval).catch(toSilence),
       })),
     );
     return rendered(causes, options, () => causesText(causes));
@@ -31,13 +36,26 @@ export async function stuck(options: StuckOptions): Promise<string> {
 const anotherVersion =
   'Install a version of Millwright that corrects it, or the one before. A workflow may also be terminated: the controllers start it again within a minute, and it finds out how far it was.';
 
-/** What the workflow says itself. */
-async function ask(client: Client, blocked: BlockedWorkflow): Promise<Example> {
-  if (blocked.blockedOn === 'WorkflowTask') {
-    return { ...(await findTaskFailure(client, blocked.workflowId)), unblock: anotherVersion };
+/** What the workflow says itself. @param approval command line that approves the orphans of a sweep */
+async function ask(
+  client: Client,
+  { workflowId, type, blockedOn }: BlockedWorkflow,
+  approval: string,
+): Promise<Example> {
+  if (blockedOn === 'WorkflowTask') {
+    return { ...(await findTaskFailure(client, workflowId)), unblock: anotherVersion };
   }
-  const answer = await describeWorkflow(client, blocked.workflowId);
-  if (answer.state === 'silent') return { problem: `it does not answer: ${answer.reason}` };
+  if (type === sweepType) {
+    const progress = await askProgress(client, workflowId);
+    return progress === undefined ? toSilence('no worker answered in time') : toSweepExample(progress, approval);
+  }
+  const answer = await describeWorkflow(client, workflowId);
+  if (answer.state === 'silent') return toSilence(answer.reason);
   if (answer.state === 'none') return {};
   return toExample(answer.description);
+}
+
+/** One workflow that cannot be asked hides none of the others. */
+function toSilence(reason: unknown): Example {
+  return { problem: `it does not answer: ${reasonOf(reason)}` };
 }

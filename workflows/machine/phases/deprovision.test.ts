@@ -106,6 +106,13 @@ describe('the deletion of a VM', () => {
     await workflow().terminate();
   });
 
+  it('asks nobody about a place whose provider no worker can serve', async () => {
+    await startAtRest();
+    cluster.places = [{ ...cluster.reading.cloud!, provider: 'x'.repeat(201) }];
+    await remove();
+    expect(cloud.deletions).toEqual([]);
+  });
+
   const moveClass = (zone: string) => {
     const { reading } = cluster;
     const generation = Number(reading.version) + 1;

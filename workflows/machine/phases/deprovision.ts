@@ -18,7 +18,7 @@ export async function deprovision(state: MachineState): Promise<PhaseOutcome> {
   const left = await deleteVms(state, doing, () => findPlaces(state));
   if (left !== undefined) return left;
 
-  const { ref, machine, node: seenNode, leftNodes } = state;
+  const { ref, machine, node: seenNode, leftNodes, deployment } = state;
   const { providerID } = machine;
   const nodeNames = [...new Set([...(nodeName === undefined ? [] : [nodeName]), ...leftNodes])];
   const doingLast = nodeNames.length === 0 ? 'removing the finalizer' : 'deleting the node and removing the finalizer';
@@ -28,6 +28,7 @@ export async function deprovision(state: MachineState): Promise<PhaseOutcome> {
     seenNode,
     hasUserData: state.mayHaveUserData,
     ...(providerID !== undefined && { providerID }),
+    ...(deployment !== undefined && { deployment }),
   };
   await untilAnswered(state, doingLast, () => kubernetesSteps.tearDown(ref, machine, teardown));
   return done;

@@ -2,8 +2,20 @@
 import { describe, expect, it } from '@jest/globals';
 import { setUpMachine } from '../../../test/support/played-machine.ts';
 
-const { advance, beDown, cloud, cluster, described, observe, registerNode, start, startAtRest, touch, until } =
-  setUpMachine();
+const {
+  advance,
+  beDown,
+  cloud,
+  cluster,
+  described,
+  observe,
+  registerNode,
+  start,
+  startAtRest,
+  touch,
+  until,
+  workflow,
+} = setUpMachine();
 
 const healthSeconds = 2;
 /** Longer than any test. */
@@ -66,13 +78,18 @@ describe('a Machine that names a VM and was restored without status', () => {
 });
 
 describe('a Machine that is unhealthy for its health timeout', () => {
-  it('asks to be replaced, and fails when its owner has decided so', async () => {
+  it('asks to be replaced, names its deployment once that is known, and fails when its owner has decided so', async () => {
     await startUnhealthy();
     expect((await described()).until).toBeDefined();
     await untilAsked();
     expect(await doing()).toBe('waiting to be replaced');
+    cluster.deployment = 'pool';
     await observe(undefined, ever);
     expect(cluster.machine.stage).toBe('unhealthy');
+    await until(
+      async () => (await described()).waitingFor?.startsWith('MachineDeployment pool to replace it') === true,
+    );
+    expect((await workflow().describe()).searchAttributes).toMatchObject({ MillwrightDeployment: ['pool'] });
 
     await grant(ever);
     await until(() => cluster.machine.stage === 'failed');

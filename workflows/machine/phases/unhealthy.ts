@@ -50,7 +50,8 @@ export function watching(state: MachineState): Activity {
 }
 
 function waitingForOwner(state: MachineState): Activity {
-  const { alone, deployment } = state.machine;
+  const { deployment } = state;
+  const { alone } = state.machine;
   const owner = deployment === undefined ? 'its MachineSet' : `MachineDeployment ${deployment}`;
   const decision = alone ? 'the controllers to see its Node' : `${owner} to replace it`;
   return {
