@@ -55,9 +55,9 @@ export function toFailure(error: TemporalFailure): Failure {
   const type = cause instanceof ApplicationFailure ? cause.type : undefined;
   const code: FailureCode = isFailureCode(type) ? type : 'Unknown';
   const { outcomeUnknown, blockedOn } = failures[code];
-  const { retryAfterMs, nothingMade, requestId } = cause instanceof ApplicationFailure ? detailsOf(cause) : {};
+  const { retryAfterMs, nothingMade, requestId, ...said } = cause instanceof ApplicationFailure ? detailsOf(cause) : {};
   return {
-    ...{ code, message: cause?.message ?? error.message, blockedOn },
+    ...{ code, message: cause?.message ?? error.message, blockedOn, ...said },
     ...(nothingMade ? { outcomeUnknown: false, nothingMade } : { outcomeUnknown }),
     ...(retryAfterMs !== undefined && { retryAfterMs }),
     ...(requestId !== undefined && { requestId }),
@@ -65,12 +65,17 @@ export function toFailure(error: TemporalFailure): Failure {
   };
 }
 
-function detailsOf({ details }: ApplicationFailure): Pick<Failure, 'retryAfterMs' | 'nothingMade' | 'requestId'> {
-  const { retryAfterMs, nothingMade, requestId }: Partial<Record<keyof Failure, unknown>> = Object(details?.[0]);
+function detailsOf({
+  details,
+}: ApplicationFailure): Partial<Pick<Failure, 'retryAfterMs' | 'nothingMade' | 'requestId' | 'blockedOn'>> {
+  const { retryAfterMs, nothingMade, requestId, blockedOn }: Partial<Record<keyof Failure, unknown>> = Object(
+    details?.[0],
+  );
   return {
     ...(typeof retryAfterMs === 'number' && retryAfterMs > 0 && { retryAfterMs }),
     ...(nothingMade === true && { nothingMade }),
     ...(typeof requestId === 'string' && requestId !== '' && { requestId }),
+    ...(blockedOn === 'WorkflowTask' && { blockedOn }), // of a claim; no provider says what blocks
   };
 }
 

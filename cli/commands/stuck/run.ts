@@ -1,7 +1,8 @@
 /** `millwright stuck`: what is blocked, by cause. One list of Temporal, and one question for each cause. */
 
 import { Client } from '@temporalio/client';
-import { type BlockedWorkflow, findTaskFailure, listBlocked, meanings } from '../../../temporal/blocked.ts';
+import { blockers } from '../../../api/names.ts';
+import { type BlockedWorkflow, findTaskFailure, listBlocked } from '../../../temporal/blocked.ts';
 import { describeWorkflow, openOnly } from '../../../temporal/describe.ts';
 import type { temporalFlags } from '../../flag-groups.ts';
 import { withInstallation } from '../../installation.ts';
@@ -20,7 +21,7 @@ export async function stuck(options: StuckOptions): Promise<string> {
     const causes: Cause[] = await Promise.all(
       groups.map(async (group) => ({
         ...group,
-        meaning: meanings[group.blockedOn],
+        meaning: blockers[group.blockedOn],
         longest: await ask(openOnes, group.blocked[0]),
       })),
     );
@@ -31,10 +32,14 @@ export async function stuck(options: StuckOptions): Promise<string> {
 const anotherVersion =
   'Install a version of Millwright that corrects it, or the one before. A workflow may also be terminated: the controllers start it again within a minute, and it finds out how far it was.';
 
+const nothing =
+  'Nothing has to be done: its history and its code disagree, so the controllers end this run within some minutes, and a new run finds out how far it was. After a failure of that one the pauses grow.';
+
 /** What the workflow says itself. */
 async function ask(client: Client, blocked: BlockedWorkflow): Promise<Example> {
   if (blocked.blockedOn === 'WorkflowTask') {
-    return { ...(await findTaskFailure(client, blocked.workflowId)), unblock: anotherVersion };
+    const unblock = blocked.isBroken ? nothing : anotherVersion;
+    return { ...(await findTaskFailure(client, blocked.workflowId)), unblock };
   }
   const answer = await describeWorkflow(client, blocked.workflowId);
   if (answer.state === 'silent') return { problem: `it does not answer: ${answer.reason}` };
