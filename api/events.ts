@@ -13,7 +13,7 @@ interface EventMeaning {
 const runFailed = {
   RunFailed: {
     type: 'Warning',
-    when: "A run of the object's workflow failed, usually after an upgrade changed the workflow code. A new run took over.",
+    when: "A run of the object's workflow failed, usually after an upgrade changed the workflow code, or it could not go on and was ended, usually after a restore of Temporal. A new run took over.",
   },
 } as const satisfies Record<string, EventMeaning>;
 

@@ -61,6 +61,9 @@ export interface ControllerContext {
   /** Time between two resyncs, ms. */
   readonly resyncMs: number;
   readonly events: EventRecorder;
+  readonly logger: Logger;
+  /** Called with the type of a workflow whose run was ended, and followed by another one. */
+  readonly onRunReplaced?: (workflowType: string) => void;
   /** Makes the workflow with this id read its objects live, some seconds later and if it is open then. */
   readonly refresh: (workflowId: string) => void;
 }

@@ -11,6 +11,7 @@ import type { KubeClient } from '../kube/client.ts';
 import { createEventRecorder } from '../kube/events.ts';
 import type { Logger } from '../kube/logger.ts';
 import { type Installation, requestRefresh } from '../temporal/workflows.ts';
+import { createBrokenRunController } from './broken-runs.ts';
 import { type ControllerContext, type ObserveQueue, runController } from './controller.ts';
 import { createCountsController } from './counts.ts';
 import { createFreezeController } from './freeze.ts';
@@ -43,6 +44,7 @@ const controllers = [
   createSweepScheduleController,
   createInterruptionScheduleController,
   createStaleWorkflowFinder,
+  createBrokenRunController,
 ];
 
 export interface ControllersOptions {
@@ -70,6 +72,8 @@ export interface ControllersOptions {
   readonly leading: Promise<void>;
   /** Called for each change of a Machine that existed before. */
   readonly onMachineChange?: (change: MachineChange) => void;
+  /** Called with the type of a workflow whose run was ended, and followed by another one. */
+  readonly onRunReplaced?: (workflowType: string) => void;
   readonly observeQueue?: ObserveQueue;
   readonly observeWatch?: ObserveWatch;
   readonly logger: Logger;

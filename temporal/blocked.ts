@@ -1,25 +1,20 @@
 /** Workflows that wait for something that a person or another system has to provide, and those whose code fails. */
 import type { Client } from '@temporalio/client';
 import { optionalTsToDate } from '@temporalio/common/lib/time.js';
-import { type Blocker, blockers, searchAttributes } from '../api/names.ts';
+import { type Blocker, searchAttributes } from '../api/names.ts';
+import { isBroken, reportedProblems } from './broken-runs.ts';
 import { grpcCodeOf, grpcCodes } from './connection.ts';
 import type { Installation } from './workflows.ts';
-
-/** What a workflow waits for: a blocker, or a version of Millwright whose code does not fail in it. */
-export type BlockedOn = Blocker | 'WorkflowTask';
-
-/** What each means, as a clause. */
-export const meanings: Readonly<Record<BlockedOn, string>> = {
-  ...blockers,
-  WorkflowTask: 'the code of the workflow fails, and Temporal tries it again and again',
-};
 
 /** An open workflow that is stuck. */
 export interface BlockedWorkflow {
   readonly workflowId: string;
   /** Workflow type, such as `machine` or `rollout`. */
   readonly type: string;
-  readonly blockedOn: BlockedOn;
+  /** `WorkflowTask`: its own tasks fail. */
+  readonly blockedOn: Blocker;
+  /** Its history and its code disagree, so the controllers end its run; left out otherwise. */
+  readonly isBroken?: true;
   /** Name of the MachineDeployment that it belongs to; left out where there is none. */
   readonly deployment?: string;
   /** When its open run began, RFC 3339. */
@@ -28,9 +23,6 @@ export interface BlockedWorkflow {
 
 /** How long the list may take, ms. */
 const timeoutMs = 30_000;
-
-/** The server sets it when the code of a workflow has failed several times in a row. */
-const reportedProblems = 'TemporalReportedProblems';
 
 /** All of an installation, those first whose run is the oldest. By lists of the server that may be some seconds behind. */
 export async function listBlocked(to: Installation): Promise<BlockedWorkflow[]> {
@@ -54,12 +46,13 @@ async function list({ client, name }: Installation, attribute: string): Promise<
   const found: BlockedWorkflow[] = [];
   await client.withDeadline(Date.now() + timeoutMs, async () => {
     for await (const { workflowId, type, startTime, searchAttributes: attributes } of client.workflow.list({ query })) {
-      const cause = attribute === blockedOn ? attributes[blockedOn]?.[0] : 'WorkflowTask';
+      const cause = attribute === blockedOn ? attributes[blockedOn]?.[0] : ('WorkflowTask' satisfies Blocker);
       const [owner] = attributes[deployment] ?? [];
       if (cause === undefined) continue;
       found.push({
         ...{ workflowId, type, start: startTime.toISOString() },
-        blockedOn: String(cause) as BlockedOn,
+        blockedOn: String(cause) as Blocker,
+        ...(isBroken(attributes[reportedProblems]) && { isBroken: true as const }),
         ...(owner !== undefined && { deployment: String(owner) }),
       });
     }
@@ -77,8 +70,12 @@ export async function findTaskFailure({ connection, options }: Client, workflowI
     execution: { workflowId },
     maximumPageSize: lastEvents,
   });
-  const failed = history?.events?.find((event) => event.workflowTaskFailedEventAttributes);
-  const message = failed?.workflowTaskFailedEventAttributes?.failure?.message;
+  const events = history?.events ?? [];
+  const failed =
+    events.find((event) => event.workflowTaskFailedEventAttributes) ??
+    events.find((event) => event.workflowTaskTimedOutEventAttributes);
+  const { workflowTaskFailedEventAttributes: attributes, workflowTaskTimedOutEventAttributes: timedOut } = failed ?? {};
+  const message = timedOut ? 'its workflow task was not answered in time' : attributes?.failure?.message;
   const at = optionalTsToDate(failed?.eventTime);
   return message && at ? { problem: message, since: at.toISOString() } : undefined;
 }

@@ -1,12 +1,13 @@
 /** What the fleet page shows of each machine. Pure. */
 import type { ObjectRef } from '../../api/model/ref.ts';
+import type { Blocker } from '../../api/names.ts';
 import type { KubeObject } from '../../api/objects.ts';
 import { deploymentOf } from '../../api/owner/ownership.ts';
 import { workflowId } from '../../api/workflow-id.ts';
 import type { Watches } from '../../controllers/watches.ts';
 import { byNode, byUid, nodeKeyOf } from '../../controllers/watches.ts';
 import type { Node } from '../../kube/core.ts';
-import type { BlockedOn, BlockedWorkflow } from '../../temporal/blocked.ts';
+import type { BlockedWorkflow } from '../../temporal/blocked.ts';
 import { type Listed, listedMachine } from '../commands/get/rows.ts';
 import { dialect, dialectName, noLimits } from '../dialect.ts';
 
@@ -15,7 +16,7 @@ export interface Cell extends Pick<Listed, 'name' | 'deployment' | 'waitsFor' | 
   readonly phase: string;
   /** Of its Node, or the one that its Node shall be in. */
   readonly zone?: string;
-  readonly blockedOn?: BlockedOn;
+  readonly blockedOn?: Blocker;
 }
 
 export type Stores = Pick<Watches, 'machines' | 'sets' | 'deployments' | 'nodes'>;
@@ -50,7 +51,7 @@ function toCell(
   { name, deployment, phase, waitsFor, since }: ReturnType<typeof listedMachine>,
   machine: KubeObject,
   node: Node | undefined,
-  blockedOn: BlockedOn | undefined,
+  blockedOn: Blocker | undefined,
 ): Cell {
   const wanted = dialect.machine.toNodePatch(machine, { metadata: {} })?.metadata?.labels;
   const zone = node?.metadata.labels?.[zoneLabel] ?? wanted?.[zoneLabel];
@@ -70,7 +71,7 @@ export function blockedOf(
   kind: 'Machine' | 'MachineDeployment',
   installation: string,
   blocked: Blocked,
-): BlockedOn | undefined {
+): Blocker | undefined {
   const { namespace = '', name, uid } = metadata;
   const ref: ObjectRef = { dialect: dialectName, namespace, name, uid };
   return blocked.get(workflowId(installation, kind, ref))?.blockedOn;

@@ -2,9 +2,10 @@
 import { readFileSync } from 'node:fs';
 import { createServer, type ServerResponse } from 'node:http';
 import { Client } from '@temporalio/client';
+import { blockers } from '../../api/names.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import type { Logger } from '../../kube/logger.ts';
-import { type BlockedWorkflow, listBlocked, meanings } from '../../temporal/blocked.ts';
+import { type BlockedWorkflow, listBlocked } from '../../temporal/blocked.ts';
 import { describeWorkflow, openOnly } from '../../temporal/describe.ts';
 import { readTimeline } from '../../temporal/read-timeline.ts';
 import type { Installation } from '../../temporal/workflows.ts';
@@ -145,7 +146,7 @@ export async function startFleetPage(options: FleetPageOptions): Promise<{ close
       return blockedOn === undefined ? [] : [{ name: deployment.metadata.name, blockedOn }];
     });
     return {
-      ...{ namespace, installation: installation.name, meanings },
+      ...{ namespace, installation: installation.name, meanings: blockers },
       isListed: watches.machines.synced,
       isReachable: watches.machines.reachable,
       ...(problem !== undefined && { problem }),

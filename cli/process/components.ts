@@ -23,7 +23,7 @@ import { type Backlog, countChanges, showStanding } from './controller-metrics.t
 import { leasesForWorkers, startLeadership } from './election.ts';
 import { observeQueues, observeWatches } from './queue-metrics.ts';
 import type { Component, ComponentDeps } from './serve.ts';
-import { countWork, showPauses } from './worker-metrics.ts';
+import { countFailedRuns, countWork, showPauses } from './worker-metrics.ts';
 
 /** Starts the controllers, with their own connection to Temporal. They act once they lead. */
 export async function startControllersComponent(
@@ -41,6 +41,7 @@ export async function startControllersComponent(
   await ensureSearchAttributes(connection, temporalNamespace);
   const client = new Client({ connection, namespace: temporalNamespace });
   const leadership = startLeadership(options, deps);
+  const countFailedRun = countFailedRuns(deps.registry);
   const controllers = startControllers({
     control,
     target,
@@ -56,6 +57,7 @@ export async function startControllersComponent(
     outageMs: options.machineSafetyApiserverStatuscheckTimeout * 1_000,
     leading: leadership.leading,
     onMachineChange: countChanges(deps.registry, dialect, () => controllers.objects()),
+    onRunReplaced: (type) => countFailedRun(type, 'WorkflowTask'),
     observeQueue: observeQueues(deps.registry),
     observeWatch: observeWatches(deps.registry),
     logger,

@@ -32,14 +32,23 @@ export function showPauses(registry: Registry, isPaused: () => boolean): void {
   });
 }
 
-/** Counts failed runs of workflows, each reported by the run that took over. */
-function countFailedRuns(registry: Registry): (workflowType: string, reason: string) => void {
-  const failed = new Counter({
-    name: 'millwright_workflow_runs_failed_total',
-    help: 'Failed runs of workflows, each followed by another run. Late rollouts do not count.',
-    labelNames: ['workflow_type', 'reason'],
-    registers: [registry],
-  });
+const failedRuns = 'millwright_workflow_runs_failed_total';
+
+/**
+ * Counts failed runs of workflows, each followed by another run: workers report those that fail, controllers those that
+ * they end. Both may be in one process.
+ */
+export function countFailedRuns(registry: Registry): (workflowType: string, reason: string) => void {
+  const known = registry.getSingleMetric(failedRuns);
+  const failed =
+    known instanceof Counter
+      ? known
+      : new Counter({
+          name: failedRuns,
+          help: 'Failed runs of workflows, each followed by another run; reason "WorkflowTask": one that the controllers have ended. Late rollouts do not count.',
+          labelNames: ['workflow_type', 'reason'],
+          registers: [registry],
+        });
   return (workflowType, reason) => failed.inc({ workflow_type: workflowType, reason });
 }
 

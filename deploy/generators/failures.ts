@@ -1,6 +1,7 @@
 /** docs/reference/failures.md, from the one list of failure codes. */
 import { type FailureCode, failures } from '../../api/failures.ts';
 import { blockers, searchAttributes } from '../../api/names.ts';
+import { reportedProblems } from '../../temporal/broken-runs.ts';
 import { retryPauseMs } from '../../workflows/machine/outcome.ts';
 
 /** Content of docs/reference/failures.md. */
@@ -39,7 +40,8 @@ ${codes.join('\n')}
 
 ## What a workflow waits for
 
-Values of the search attribute \`${searchAttributes.blockedOn}\`. A workflow that is not blocked has no value.
+Values of the search attribute \`${searchAttributes.blockedOn}\`. A workflow that is not blocked has no value. \`WorkflowTask\` is never one:
+Temporal reports it itself, in \`${reportedProblems}\`.
 
 | value | meaning |
 |---|---|

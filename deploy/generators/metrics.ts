@@ -4,7 +4,7 @@ import { dialect } from '../../cli/dialect.ts';
 import { countChanges, showStanding } from '../../cli/process/controller-metrics.ts';
 import { createMetrics } from '../../cli/process/metrics.ts';
 import { observeQueues, observeWatches } from '../../cli/process/queue-metrics.ts';
-import { countWork, showPauses } from '../../cli/process/worker-metrics.ts';
+import { countFailedRuns, countWork, showPauses } from '../../cli/process/worker-metrics.ts';
 
 /** Content of docs/reference/metrics.md. */
 export function metricsDoc(): string {
@@ -17,6 +17,7 @@ export function metricsDoc(): string {
   });
   observeQueues(controllers);
   observeWatches(controllers);
+  countFailedRuns(controllers);
   const workers = new Registry();
   countWork(workers);
   showPauses(workers, () => false);

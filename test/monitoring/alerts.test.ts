@@ -159,8 +159,12 @@ const cases: readonly Case[] = [
   },
   {
     ...{ alert: 'MillwrightWorkflowTaskFailing', when: 'Temporal reports it', at: '6m' },
-    series: [steady(blocked('WorkflowTask', 'machine'), 3)],
-    fires: {},
+    series: [steady(blocked('WorkflowTask', 'machineLimits'), 3)],
+    fires: {
+      labels: { type: 'machineLimits' },
+      description:
+        'Temporal tries failing workflow tasks again and again, and their machines wait. `millwright stuck` names the workflows, their last failure, and whether Millwright ends the run by itself.',
+    },
   },
   {
     ...{ alert: 'MillwrightWorkflowTaskFailing', when: 'the workers of an old server report it', at: '30m' },

@@ -1,10 +1,10 @@
 /** What can make a machine stuck, each as it happens, with what its page in Temporal says about it. */
 import { machineClasses, machines } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
+import type { Blocker } from '../../api/names.ts';
 import type { CloudAdmin } from '../../deploy/local/simulated-cloud/admin.ts';
 import { pods } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
-import type { BlockedOn } from '../../temporal/blocked.ts';
 import { guardNode } from './guarded-node.ts';
 import { type Installation, plainSecret } from './installation.ts';
 import { until } from './until.ts';
@@ -32,7 +32,7 @@ export interface StuckCause {
   readonly name: string;
   /** In a few words. */
   readonly title: string;
-  readonly blockedOn: BlockedOn;
+  readonly blockedOn: Blocker;
   /** What its page in Temporal shows, where quotes are typographic ones: what has happened, in the words of whoever refuses it, and what to do. */
   readonly shows: readonly string[];
   readonly isDeleted?: true;

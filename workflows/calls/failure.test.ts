@@ -24,6 +24,14 @@ describe('toFailure', () => {
     for (const odd of [-1, 0, '30', null]) expect(failureOf(odd)).not.toHaveProperty('retryAfterMs');
   });
 
+  it('takes from the details what blocks only where that is a workflow: a provider does not say what blocks', () => {
+    const blockerOf = (blockedOn: string) =>
+      toFailure(failed(ApplicationFailure.create({ type: 'Unavailable', message: 'no', details: [{ blockedOn }] })))
+        .blockedOn;
+
+    expect(['WorkflowTask', 'Credentials'].map(blockerOf)).toEqual(['WorkflowTask', 'CloudApi']);
+  });
+
   it.each(['TypeError', 'toString', '', undefined])(
     '[invariant 1 partly] takes type %p as Unknown, so a VM may exist',
     (type) => {

@@ -58,9 +58,9 @@ export function toFailure(error: TemporalFailure): Failure {
   const code: FailureCode = isFailureCode(type) ? type : 'Unknown';
   const { outcomeUnknown, blockedOn } = failures[code];
   const details = cause instanceof ApplicationFailure ? detailsOf(cause) : {};
-  const { retryAfterMs, nothingMade, requestId, isThrottled } = details;
+  const { retryAfterMs, nothingMade, requestId, isThrottled, ...said } = details;
   return {
-    ...{ code, message: cause?.message ?? error.message, blockedOn },
+    ...{ code, message: cause?.message ?? error.message, blockedOn, ...said },
     ...(nothingMade ? { outcomeUnknown: false, nothingMade } : { outcomeUnknown }),
     ...(retryAfterMs !== undefined && { retryAfterMs }),
     ...(requestId !== undefined && { requestId }),
@@ -74,17 +74,17 @@ export function isOutage({ code, isThrottled }: Pick<Failure, 'code' | 'isThrott
   return (code === 'Unavailable' || code === 'DeadlineExceeded') && isThrottled === undefined;
 }
 
-function detailsOf({
-  details,
-}: ApplicationFailure): Pick<Failure, 'retryAfterMs' | 'nothingMade' | 'requestId' | 'isThrottled'> {
-  const { retryAfterMs, nothingMade, requestId, isThrottled }: Partial<Record<keyof Failure, unknown>> = Object(
-    details?.[0],
-  );
+type Details = Pick<Failure, 'retryAfterMs' | 'nothingMade' | 'requestId' | 'isThrottled' | 'blockedOn'>;
+
+function detailsOf({ details }: ApplicationFailure): Partial<Details> {
+  const found: Partial<Record<keyof Failure, unknown>> = Object(details?.[0]);
+  const { retryAfterMs, nothingMade, requestId, isThrottled, blockedOn } = found;
   return {
     ...(isThrottled === true && { isThrottled }),
     ...(typeof retryAfterMs === 'number' && retryAfterMs > 0 && { retryAfterMs }),
     ...(nothingMade === true && { nothingMade }),
     ...(typeof requestId === 'string' && requestId !== '' && { requestId }),
+    ...(blockedOn === 'WorkflowTask' && { blockedOn }), // of a claim; no provider says what blocks
   };
 }
 

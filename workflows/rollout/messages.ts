@@ -36,7 +36,10 @@ export interface OwnerDescription {
   /** While a rollout is under way: its last progress, and its deadline without more. */
   readonly progressAt?: string;
   readonly deadline?: string;
-  /** From the deadline until there is progress: what blocked the rollout when the deadline passed. */
+  /**
+   * From the deadline until there is progress: what blocked the rollout when the deadline passed. `WorkflowTask`: the limits of
+   * its namespace do not answer.
+   */
   readonly blockedOn?: Blocker;
   readonly blockedBy?: RolloutBlockers;
   readonly lastError?: { readonly code: string; readonly message: string; readonly at: string };

@@ -9,6 +9,7 @@ import { limitText } from '../../api/owner/limit-use.ts';
 import { ownerNeeds, toTasks } from '../../api/owner/needs.ts';
 import { sumOf } from '../../api/owner/set-counts.ts';
 import { waitsOf } from '../../api/owner/waits.ts';
+import type { Failure } from '../calls/failure.ts';
 import { failedRunText } from '../failed-run.ts';
 import { type OwnerDescription, progressDeadlineFailure, type RolloutState } from './messages.ts';
 import type { OwnerRun } from './state.ts';
@@ -54,10 +55,16 @@ export function showHolds(run: OwnerRun, outage: string | undefined, limited: Li
 /** Describes a run whose last request was refused or not answered. */
 export function reportError(
   run: OwnerRun,
-  { code, message }: { readonly code: string; readonly message: string },
+  { code, message, blockedOn }: Pick<Failure, 'code' | 'message' | 'blockedOn'>,
 ): void {
   const lastError = { code, message, at: new Date().toISOString() };
-  run.description = { ...run.description, doing: 'waiting for the Kubernetes API', lastError };
+  const isOfLimits = blockedOn === 'WorkflowTask';
+  run.description = {
+    ...run.description,
+    doing: isOfLimits ? 'waiting for the limits of its namespace' : 'waiting for the Kubernetes API',
+    ...(isOfLimits && { blockedOn }),
+    lastError,
+  };
   setCurrentDetails(toMarkdown(run.description));
 }
 

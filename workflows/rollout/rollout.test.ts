@@ -198,6 +198,25 @@ describe('the workflow of an owner', () => {
     expect(namesOf(plans[1])).toEqual(namesOf(plans[0]).slice(1));
   });
 
+  it('says that it waits for the limits of its namespace while the tasks of their workflow fail', async () => {
+    act = () => {
+      const details = [{ blockedOn: 'WorkflowTask' }];
+      throw ApplicationFailure.create({ type: 'Unavailable', message: 'no grant', nonRetryable: true, details });
+    };
+    await start(lacking);
+    await workflows.until(async () => (await doing()) === 'waiting for the limits of its namespace');
+
+    expect(await handle.query(describeOwnerQuery)).toMatchObject({
+      blockedOn: 'WorkflowTask',
+      lastError: { code: 'Unavailable', message: 'no grant' },
+    });
+    act = () => {
+      view = atRest;
+    };
+    await handle.signal(retryNowSignal);
+    await handle.result();
+  });
+
   it('repeats a creation that was refused as the same one, so that its set does not change each time', async () => {
     act = ({ create: [creation] }) => {
       pendingCreations = [{ ...creation!, missing: creation!.names }];

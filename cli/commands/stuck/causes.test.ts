@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { type BlockedWorkflow, meanings } from '../../../temporal/blocked.ts';
+import { blockers } from '../../../api/names.ts';
+import type { BlockedWorkflow } from '../../../temporal/blocked.ts';
 import { type CauseGroup, causesText, type Example, groupByCause, toExample, toSweepExample } from './causes.ts';
 
 const machine = (name: string, blockedOn: BlockedWorkflow['blockedOn'], deployment?: string): BlockedWorkflow => ({
@@ -11,7 +12,7 @@ const machine = (name: string, blockedOn: BlockedWorkflow['blockedOn'], deployme
 });
 
 const toCauses = (groups: readonly CauseGroup[], longest: Example) =>
-  groups.map((group, i) => ({ ...group, meaning: meanings[group.blockedOn], longest: i === 0 ? longest : {} }));
+  groups.map((group, i) => ({ ...group, meaning: blockers[group.blockedOn], longest: i === 0 ? longest : {} }));
 
 describe('what is stuck', () => {
   it('is grouped by cause, the largest group first, with what the one says that waits longest', () => {

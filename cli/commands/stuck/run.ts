@@ -1,7 +1,8 @@
 /** `millwright stuck`: what is blocked, by cause. One list of Temporal, and one question for each cause. */
 
 import { Client } from '@temporalio/client';
-import { type BlockedWorkflow, findTaskFailure, listBlocked, meanings } from '../../../temporal/blocked.ts';
+import { blockers } from '../../../api/names.ts';
+import { type BlockedWorkflow, findTaskFailure, listBlocked } from '../../../temporal/blocked.ts';
 import { reasonOf } from '../../../temporal/connection.ts';
 import { describeWorkflow, openOnly } from '../../../temporal/describe.ts';
 import { askProgress, sweepType } from '../../../temporal/schedules.ts';
@@ -25,7 +26,7 @@ export async function stuck(options: StuckOptions, rawFlags: RawFlags): Promise<
     const causes: Cause[] = await Promise.all(
       groups.map(async (group) => ({
         ...group,
-        meaning: meanings[group.blockedOn],
+        meaning: blockers[group.blockedOn],
         longest: await ask(openOnes, group.blocked[0], approval).catch(toSilence),
       })),
     );
@@ -36,14 +37,17 @@ export async function stuck(options: StuckOptions, rawFlags: RawFlags): Promise<
 const anotherVersion =
   'Install a version of Millwright that corrects it, or the one before. A workflow may also be terminated: the controllers start it again within a minute, and it finds out how far it was.';
 
+const nothing =
+  'Nothing has to be done: its history and its code disagree, so the controllers end this run within some minutes, and a new run finds out how far it was. After a failure of that one the pauses grow.';
+
 /** What the workflow says itself. @param approval command line that approves the orphans of a sweep */
 async function ask(
   client: Client,
-  { workflowId, type, blockedOn }: BlockedWorkflow,
+  { workflowId, type, blockedOn, isBroken }: BlockedWorkflow,
   approval: string,
 ): Promise<Example> {
   if (blockedOn === 'WorkflowTask') {
-    return { ...(await findTaskFailure(client, workflowId)), unblock: anotherVersion };
+    return { ...(await findTaskFailure(client, workflowId)), unblock: isBroken ? nothing : anotherVersion };
   }
   if (type === sweepType) {
     const progress = await askProgress(client, workflowId);

@@ -1,0 +1,118 @@
+/**
+ * Broken runs: each of their workflow tasks fails, because their history and their code disagree. A worker that outlived a
+ * restore of Temporal may have written such a history. No build of the code can go on there, only another run: ADR 47.
+ */
+import { randomUUID } from 'node:crypto';
+import { type Client, WorkflowNotFoundError } from '@temporalio/client';
+import { searchAttributes } from '../api/names.ts';
+import { grpcCodeOf, grpcCodes } from './connection.ts';
+import type { Installation } from './workflows.ts';
+
+/** Search attribute that the server sets when five workflow tasks of a run have failed in a row. Older servers never do. */
+export const reportedProblems = 'TemporalReportedProblems';
+
+/**
+ * Values of it that say so: the server refuses what a replay asks for, the SDK says it, or no task comes back. The SDK answers
+ * none where an error of replay comes too late for it to fail the run. An exception in the code has another cause.
+ */
+const brokenCauses = [
+  'WorkflowTaskFailedCauseNonDeterministicError',
+  'WorkflowTaskFailedCauseStartTimerDuplicateId',
+  'WorkflowTaskFailedCauseBadCancelTimerAttributes',
+  'WorkflowTaskFailedCauseScheduleActivityDuplicateId',
+  'WorkflowTaskFailedCauseBadRequestCancelActivityAttributes',
+  'WorkflowTaskFailedCauseBadUpdateWorkflowExecutionMessage',
+  'WorkflowTaskTimedOutCauseStartToClose',
+].map((cause) => `cause=${cause}`);
+
+/** Whether the problems that the server reports of an open run mean that it is broken. */
+export function isBroken(problems: readonly unknown[] = []): boolean {
+  return problems.some((problem) => brokenCauses.includes(String(problem)));
+}
+
+export interface BrokenRun {
+  readonly workflowId: string;
+  readonly runId: string;
+  /** Workflow type, such as `machine`. */
+  readonly type: string;
+}
+
+/** How long the list may take, ms. */
+const timeoutMs = 30_000;
+
+/** The broken runs of an installation, by one list of the server that may be some seconds behind. Of older servers: none. */
+export async function listBrokenRuns({ client, name }: Installation): Promise<BrokenRun[]> {
+  const causes = brokenCauses.map((cause) => `'${cause}'`).join(', ');
+  const query = `${searchAttributes.installation} = '${name}' AND ${reportedProblems} IN (${causes}) AND ExecutionStatus = 'Running'`;
+  const found: BrokenRun[] = [];
+  try {
+    await client.withDeadline(Date.now() + timeoutMs, async () => {
+      for await (const { workflowId, runId, type } of client.workflow.list({ query })) {
+        found.push({ workflowId, runId, type });
+      }
+    });
+  } catch (error) {
+    if (grpcCodeOf(error) !== grpcCodes.invalidArgument) throw error; // older servers do not know the search attribute
+  }
+  return found;
+}
+
+/**
+ * Terminates a run and starts the next one, with the first argument alone, as for a lost run. If this process ends in
+ * between, whatever starts the workflow of a lost run starts this one.
+ * @returns whether the run was still broken; otherwise nothing is done
+ */
+export async function replaceBrokenRun({ client }: Installation, { workflowId, runId }: BrokenRun): Promise<boolean> {
+  const handle = client.workflow.getHandle(workflowId, runId);
+  try {
+    const { searchAttributes: shown } = await handle.describe();
+    if (!isBroken(shown[reportedProblems])) return false;
+    const begin = await readBegin(client, { workflowId, runId });
+    await handle.terminate('its history and its code disagree: a new run takes over');
+    await startNext(client, workflowId, begin);
+    return true;
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return false;
+    throw error;
+  }
+}
+
+/** The first event of a run: its input as payloads, and with what it was started. */
+async function readBegin({ connection, options: { namespace } }: Client, execution: Omit<BrokenRun, 'type'>) {
+  const { history } = await connection.workflowService.getWorkflowExecutionHistory({
+    ...{ namespace, execution, maximumPageSize: 1 },
+  });
+  const [event] = history?.events ?? [];
+  const started = event?.workflowExecutionStartedEventAttributes;
+  if (!started) throw new Error(`the history of ${execution.workflowId} does not begin with its start`);
+  const { workflowType = null, taskQueue = null, retryPolicy = null, searchAttributes: attributes } = started;
+  const { workflowExecutionTimeout = null, workflowTaskTimeout = null } = started;
+  return {
+    input: started.input?.payloads ?? [],
+    attributes: attributes?.indexedFields ?? {},
+    options: { workflowType, taskQueue, retryPolicy, workflowExecutionTimeout, workflowTaskTimeout },
+    userMetadata: event?.userMetadata ?? null,
+  };
+}
+
+async function startNext(
+  { connection, options: { namespace, identity } }: Client,
+  workflowId: string,
+  { input, attributes, options, userMetadata }: Awaited<ReturnType<typeof readBegin>>,
+): Promise<void> {
+  const own = Object.entries(attributes).filter(([name]) => keptAttributes.includes(name));
+  try {
+    await connection.workflowService.startWorkflowExecution({
+      ...{ namespace, identity, requestId: randomUUID(), workflowId, ...options, userMetadata },
+      input: { payloads: input.slice(0, 1) },
+      searchAttributes: { indexedFields: Object.fromEntries(own) },
+    });
+  } catch (error) {
+    if (grpcCodeOf(error) !== grpcCodes.alreadyExists) throw error; // somebody was faster
+  }
+}
+
+/** What blocks a run is its own to say; the server's own attributes are the server's. */
+const keptAttributes: readonly string[] = Object.values(searchAttributes).filter(
+  (name) => name !== searchAttributes.blockedOn,
+);
