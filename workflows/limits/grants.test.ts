@@ -133,6 +133,12 @@ describe('what was granted', () => {
     expect(countsOf([claimOf('b', 4)], both, state)).toEqual([0]);
   });
 
+  it('is given back by an owner that wants fewer machines than it has recorded', () => {
+    const shrunk = wanting('a', 4, { wanted: 1 });
+
+    expect(countsOf([claimOf('b', 4)], readingOf([shrunk, wanting('b', 4)]))).toEqual([3]);
+  });
+
   it('counts after the workflow was lost, until its owner claims again', () => {
     const both = readingOf([wanting('a', 4), wanting('b', 4)]);
 

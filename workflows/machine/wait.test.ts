@@ -13,6 +13,7 @@ import { forceDeletionSignal, skipDrainSignal } from './messages.ts';
 import type { PersistedState } from './state.ts';
 
 const {
+  beDown,
   sleep,
   cluster,
   cloud,
@@ -207,6 +208,14 @@ describe('a long wait', () => {
     await observe();
     await workflow().result();
     expect(cluster.steps.at(-1)).toBe('tearDown');
+  });
+
+  it('[invariant 6 partly] that ends late has everything read again, as Temporal may have been restored from a backup', async () => {
+    await start();
+    await until(async () => (await waitingFor()) === 'node node-1 to register');
+    const before = countOf('observeMachine');
+    await beDown(120_000);
+    await until(() => countOf('observeMachine') > before);
   });
 
   it('stays in its run while its history is short', async () => {

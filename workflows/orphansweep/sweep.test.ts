@@ -12,6 +12,8 @@ import type { VirtualHandle } from '../../test/virtual-temporal/server.ts';
 import { retryNowSignal } from '../messages.ts';
 import { approveUpdate, notApprovedFailure, progressQuery, type SweepReport } from './messages.ts';
 
+type Ownerless = Awaited<ReturnType<SweepActivities['findOwnerless']>>;
+
 /** What there is, and what the tests look at. */
 let sources: SweptSource[];
 let cloud: CloudResource[];
@@ -23,6 +25,8 @@ let past: PastSweeps;
 let deletedByUs: number;
 let resourceVersion: string;
 let onRead: (count: number) => void;
+/** What a Machine changes of an answer that takes a VM by its provider ID. */
+let adopt: (asked: readonly ResourceKey[], answer: Ownerless) => Ownerless;
 let onDelete: (request: DeleteVmRequest) => 'deleting' | 'gone';
 let listVms: (request: ListVmsRequest) => unknown;
 let reads: number;
@@ -40,6 +44,7 @@ beforeEach(() => {
   limits = { confirmAfterSeconds: 0.2, minimumAgeSeconds: 600, ...brake };
   [past, deletedByUs, resourceVersion] = [{ unanswered: [] }, 0, '100'];
   onRead = () => undefined;
+  adopt = (_, answer) => answer;
   onDelete = () => 'gone';
   listVms = () => ({ items: cloud });
 });
@@ -51,12 +56,12 @@ const kubernetes: SweepActivities = {
     reads += 1;
     onRead(reads);
     const isOwned = ({ uid, name }: ResourceKey) => machines.has(uid ?? name);
-    return {
+    return adopt(asked, {
       ownerless: asked.flatMap((each, i) => (isOwned(each) ? [] : [i])),
       adopted: [],
       surplus: surplusIn(asked),
       machines: { count: machines.size, resourceVersion },
-    };
+    });
   },
   releaseSources: async (_, releasable) => {
     released.push(releasable.map(({ name }) => name));
@@ -283,6 +288,17 @@ describe('orphanSweep', () => {
     expect(groups[0]?.kept).toMatchObject([{ reason: 'cameBack', count: 2 }]);
     expect(idsIn(groups[0]?.deleted)).toEqual(['c']);
     expect(deletions.map(({ machine }) => machine.uid)).toEqual(['u3']);
+  });
+
+  it('[invariant 4 partly] keeps a VM that a Machine names right before it would go, though what belongs to the VM has no Machine', async () => {
+    cloud = [vm('a', { uid: 'u1' }), { ...vm('nic', { uid: 'u1' }), kind: 'nic' }];
+    adopt = (asked, answer) =>
+      reads < 3 ? answer : { ...answer, ownerless: answer.ownerless.filter((place) => asked[place]?.id !== 'a') };
+
+    const { groups } = await sweep();
+
+    expect(groups[0]?.kept).toMatchObject([{ reason: 'cameBack' }]);
+    expect(deletions).toEqual([]);
   });
 
   it('[invariant 4 partly] [invariant 6 partly] waits while it cannot read which Machines there are, and shows so', async () => {
