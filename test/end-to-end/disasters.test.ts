@@ -18,6 +18,7 @@ import { aroundEtcd, aroundTemporal, backUp, bumpRevision, lose, putBack, revisi
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { isLong } from '../support/long.ts';
 import { isActive } from '../support/machine-facts.ts';
+import { startProcess } from '../support/millwright.ts';
 import { reportCondition } from '../support/node-conditions.ts';
 import { type Supervised, supervise } from '../support/supervised.ts';
 import { quickSweeps, untilOld } from '../support/sweeps.ts';
@@ -29,6 +30,8 @@ const many = isLong() ? 10 : 4;
 /** How many VMs of the machines that each deployment has when the disaster strikes have to be there until it is over. */
 const healthy = { rest: 2, rolling: 3, shrinking: 2, sick: many - 1 } as const;
 type Name = keyof typeof healthy;
+
+const flags = [...quickSweeps, '--machine-health-timeout', '5s', '--resource-exhausted-retry', '1s'];
 
 let stack: Stack;
 let millwright: Installation;
@@ -49,11 +52,17 @@ afterAll(async () => {
   await rm(stack.dir, { recursive: true, force: true });
 });
 
-async function startProcess(): Promise<void> {
+/** Flags of a process, but for its clusters. */
+const commonArgs = (namespace: string) => [
+  ...['--namespace', namespace, '--temporal-address', stack.temporalAddress, '--leader-elect', 'false'],
+  ...['--address', '127.0.0.1', '--port', '0', ...flags],
+];
+
+async function start(): Promise<void> {
   millwrightRun = await supervise(() => millwright.start());
 }
 
-async function stopProcess(): Promise<void> {
+async function stop(): Promise<void> {
   await millwrightRun?.stop();
   millwrightRun = undefined;
 }
@@ -71,13 +80,12 @@ const templateOf = (name: Name, className: string, more: object = {}) => ({
 
 /** All deployments in their states, with a machine without a deployment. */
 async function begin(): Promise<void> {
-  const flags = [...quickSweeps, '--machine-health-timeout', '5s', '--resource-exhausted-retry', '1s'];
   millwright = await startInstallation({
     ...{ kubeconfig: stack.kubeconfig, temporalAddress: stack.temporalAddress, isStopped: true },
     targetKubeconfig: targetKubeconfig(),
     ...{ flags, cloud: { bootMs: 50, joinMs: 100, deleteMs: 50, statusUpdateMs: 2 ** 31 - 1 } },
   });
-  await startProcess();
+  await start();
   const { cloud, namespace, target } = millwright;
   await millwright.createClass('full', {
     providerSpec: {
@@ -246,17 +254,17 @@ type Disaster = () => Promise<void>;
 /** A backup of etcd is put back, which does not have a machine that was made since. */
 async function restoreEtcd(bump: boolean): Promise<void> {
   const { namespace } = millwright;
-  await stopProcess();
+  await stop();
   await aroundEtcd(stack, backUp);
-  await startProcess();
+  await start();
   await millwright.createMachine(`late-${namespace}`);
   await millwright.untilPhase({ namespace, name: `late-${namespace}` }, 'Running', timeoutMs);
   const before = await revisionOf(stack);
-  await stopProcess();
+  await stop();
   await aroundEtcd(stack, putBack, async () => {
     if (bump) await bumpRevision(stack, before + 1_000);
   });
-  await startProcess();
+  await start();
   await untilSickIsReplaced();
 
   const output = await sweep();
@@ -277,15 +285,15 @@ const disasters: Readonly<Record<string, Disaster>> = {
   'etcd is restored from a backup': () => restoreEtcd(false),
   'etcd is restored with a higher revision': () => restoreEtcd(true),
   'objects are created again with their status': async () => {
-    await stopProcess();
+    await stop();
     await recreate(true);
-    await startProcess();
+    await start();
     await untilItWorks();
   },
   'objects are created again without status': async () => {
-    await stopProcess();
+    await stop();
     await recreate(false);
-    await startProcess();
+    await start();
     await untilItWorks();
   },
   'the Nodes are gone': async () => {
@@ -298,17 +306,24 @@ const disasters: Readonly<Record<string, Disaster>> = {
     await untilSickIsReplaced();
   },
   'the kubeconfig leads to another cluster': async () => {
-    await stopProcess();
-    const { temporal, namespace } = millwright;
-    millwrightRun = await supervise(() => millwright.start('run', stack.kubeconfig));
-    await untilSo('workflows say so', async (see) => {
+    const { control, temporal, namespace } = millwright;
+    const key = { namespace, name: `doomed-${namespace}` };
+    await millwright.createMachine(key.name);
+    await millwright.untilPhase(key, 'Running', timeoutMs);
+    await stop();
+    const clusters = ['--control-kubeconfig', stack.kubeconfig, '--target-kubeconfig', stack.kubeconfig];
+    const wrong = startProcess(['run', ...clusters, ...commonArgs(namespace)]);
+    await control.delete(machines, key);
+    await untilSo('a deletion waits', async (see) => {
       const blocked = await listBlocked({ client: temporal, name: namespace });
-      return (see(blocked) as typeof blocked).some(({ blockedOn }) => blockedOn === 'KubernetesApi') || undefined;
+      see([blocked.map((each) => each.blockedOn), wrong.logs().slice(-2_000)]);
+      return blocked.some(({ blockedOn }) => blockedOn === 'KubernetesApi') || undefined;
     });
     expect((await millwright.command('stuck')).output).toContain('the cluster of the Nodes is another one than before');
     await sweep();
-    await stopProcess();
-    await startProcess();
+    expect((await millwright.cloud.vms()).map(({ name }) => name)).toContain(key.name);
+    await wrong.stop();
+    await start();
     await untilSickIsReplaced();
   },
   'Temporal loses its database': async () => {
@@ -316,9 +331,9 @@ const disasters: Readonly<Record<string, Disaster>> = {
     await untilItWorks();
   },
   'Temporal is restored from a backup': async () => {
-    await stopProcess();
+    await stop();
     await aroundTemporal(stack, backUp);
-    await startProcess();
+    await start();
     await millwright.createMachine(`later-${millwright.namespace}`);
     await millwright.untilPhase(
       { namespace: millwright.namespace, name: `later-${millwright.namespace}` },
@@ -329,18 +344,20 @@ const disasters: Readonly<Record<string, Disaster>> = {
     await untilItWorks();
   },
   'etcd and Temporal are restored from backups': async () => {
-    await stopProcess();
+    await stop();
     await aroundTemporal(stack, backUp);
-    await stopProcess();
+    await stop();
     await restoreEtcd(false);
-    await stopProcess();
+    await stop();
     await aroundTemporal(stack, putBack);
-    await startProcess();
+    await start();
     await sweep();
   },
   'the cloud lists nothing': async () => {
     await hide({ kind: 'hidden', operation: 'list' });
     await untilItWorks();
+    await hide();
+    await sweep(); // of the VM of the replaced machine, which nobody could find
   },
   'the cloud answers with an old state': async () => {
     const since = new Date().toISOString();

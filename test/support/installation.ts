@@ -89,12 +89,11 @@ export async function startInstallation(options: InstallationOptions = {}) {
   const processes: MillwrightProcess[] = [];
   const hosted: HostedMillwright[] = [];
   const logsOf = () => [...hosted, ...processes].map((millwright) => millwright.logs());
-  /** @param nodesIn kubeconfig of another cluster of the Nodes than the installation has */
-  async function start(command: MillwrightOptions['command'] = 'run', nodesIn?: string): Promise<MillwrightProcess> {
+  async function start(command: MillwrightOptions['command'] = 'run'): Promise<MillwrightProcess> {
     const { isElected = false, awaitsExpiry = false, flags = [] } = options;
     const clusters =
       options.processKubeconfig === undefined
-        ? { kubeconfig, targetKubeconfig: nodesIn ?? targetKubeconfig }
+        ? { kubeconfig, targetKubeconfig }
         : {
             kubeconfig: options.processKubeconfig,
             targetKubeconfig: options.targetKubeconfig ?? options.processKubeconfig,
