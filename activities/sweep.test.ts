@@ -80,6 +80,11 @@ describe('findOwnerless', () => {
       [false, { kind: 'vm', id: 'cloud:///4', uid: 'of-nobody', name: 'unnamed' }],
       [false, { kind: 'vm', id: 'cloud:///5', name: 'nobody' }],
       [false, { kind: 'disk', id: 'cloud:///1', name: 'unnamed' }],
+      // What another system has made with its VM: only the VM says whose it is.
+      [true, { kind: 'disk', id: 'disk-1', name: '', attachedTo: 'cloud:///1' }],
+      [true, { kind: 'nic', id: 'nic-2', name: '', attachedTo: 'cloud:///2' }],
+      [false, { kind: 'ip', id: 'ip-5', name: '', attachedTo: 'cloud:///5' }],
+      [false, { kind: 'disk', id: 'disk-6', uid: 'of-nobody', name: '', attachedTo: 'cloud:///1' }],
     ];
 
     const { ownerless, adopted } = await activities.findOwnerless(

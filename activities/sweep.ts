@@ -62,7 +62,7 @@ export function createSweepActivities({ control, target, events, defaults, sweep
     /**
      * Which of these resources have no Machine, by lists that are read now. A Machine has what carries its UID, and the
      * VM that it or its Node names by provider ID. A VM without a UID tag, as another system makes them, also belongs to
-     * the Machine of its name that has no provider ID yet. A VM with the UID of a Machine is surplus once that has joined
+     * the Machine of its name that has no provider ID yet, and what else has none to the Machine of the VM that has it. A VM with the UID of a Machine is surplus once that has joined
      * and names another; until then `ensureVm` looks after it. Nodes are read only where a VM is named by no Machine.
      * Machines of other dialects count as well: their VMs may have the same tags.
      */
@@ -95,7 +95,10 @@ export function createSweepActivities({ control, target, events, defaults, sweep
         const { uid } = resource;
         return uid !== undefined && !uids.has(uid) && isNamed(resource) ? [uid] : [];
       });
-      const ownerless = asked.flatMap((resource, i) => (isOwned(resource) ? [] : [i]));
+      const ownVms = new Set(asked.filter((each) => each.kind === 'vm' && isOwned(each)).map(({ id }) => vmOf(id)));
+      const isOfOwnVm = ({ uid, attachedTo }: ResourceKey) =>
+        uid === undefined && attachedTo !== undefined && (named.has(vmOf(attachedTo)) || ownVms.has(vmOf(attachedTo)));
+      const ownerless = asked.flatMap((resource, i) => (isOwned(resource) || isOfOwnVm(resource) ? [] : [i]));
       return {
         ownerless,
         adopted,

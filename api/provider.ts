@@ -193,6 +193,12 @@ export const CloudResource = z.object({
       'Whether a VM is being created or runs; false for one that is stopped, ending or has ended. Left out: unknown. ' +
         'Another VM of the Machine is surplus only while this is true of the one that the Machine names.',
     ),
+  attachedTo: nonEmpty
+    .optional()
+    .describe(
+      'Of a disk, NIC, port or address: provider ID of the VM that has it. Without a UID tag, it belongs to the Machine of ' +
+        'that VM. Left out: no VM has it, or it is not known.',
+    ),
   tags: z.record(z.string(), z.string()),
 });
 export type CloudResource = z.infer<typeof CloudResource>;

@@ -14,8 +14,8 @@ export interface Command<N extends FlagName = FlagName> {
   /** In order. Names in brackets are optional; the last one may end with `...`. `values` are offered by shells. */
   readonly arguments?: readonly (readonly [name: string, description: string, values?: readonly string[]])[];
   readonly flags: readonly N[];
-  /** Whether it accepts the flags of machine-controller-manager that have no effect. */
-  readonly acceptsIgnored?: true;
+  /** It accepts the flags of machine-controller-manager that have no effect, and these, which only another command uses. */
+  readonly accepts?: readonly FlagName[];
   /** Throws UsageError for input that it cannot use, and an Error whose message is meant for people: NegativeAnswer or another. */
   run(options: Options<N>, args: readonly string[], rawFlags: RawFlags): Promise<void>;
 }

@@ -54,31 +54,36 @@ export const electionFlags = [
   'leaderElectRetryPeriod',
 ] as const;
 
-/** What only controllers need. */
-export const leaderFlags = [
+/** What only controllers need, of the flags that machine-controller-manager has as well. */
+export const leaderFlagsOfMcm = [
   ...electionFlags,
-  'fleetPort',
-  'temporalUi',
   'machineSafetyOrphanVmsPeriod',
   'machineSafetyApiserverStatuscheckTimeout',
-  'interruptionCheckPeriod',
   'safetyUp',
   'safetyDown',
   'machineSafetyOvershootingPeriod',
 ] as const;
 
+/** What only controllers need. */
+export const leaderFlags = [...leaderFlagsOfMcm, 'fleetPort', 'temporalUi', 'interruptionCheckPeriod'] as const;
+
+/** What only workers need, of the flags that machine-controller-manager has as well. */
+export const workerFlagsOfMcm = [
+  'machinePvDetachTimeout',
+  'machinePvReattachTimeout',
+  'bootstrapTokenAuthExtraGroups',
+] as const;
+
 /** Workers. */
 export const workersFlags = [
   ...controllersFlags,
+  ...workerFlagsOfMcm,
   'providers',
   'defaultCredentials',
   'maxCachedWorkflows',
   'fastWorkflowSandbox',
-  'machinePvDetachTimeout',
-  'machinePvReattachTimeout',
   'serialVolumeDrain',
   'drainStuckAfter',
-  'bootstrapTokenAuthExtraGroups',
   'maxHealthReplacements',
   'outageShare',
   'orphanConfirmAfter',

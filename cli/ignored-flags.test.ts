@@ -1,8 +1,9 @@
 import { describe, expect, it } from '@jest/globals';
+import { controllersCommand, workerCommand } from './commands/serve/command.ts';
 import { type Flag, flags } from './flags.ts';
 import { ignoredFlags, ignoredNotes } from './ignored-flags.ts';
 
-/** The options of machine-controller-manager and its machine controller, v0.60, with their defaults. */
+/** The options of machine-controller-manager and its machine controller, v0.62.1, with their defaults. */
 const originals: Readonly<Record<string, string>> = {
   ...{ port: '10258', address: '0.0.0.0', cloudProvider: '', concurrentSyncs: '10', minResyncPeriod: '12h' },
   ...{ profiling: 'false', contentionProfiling: 'false', targetKubeconfig: '', controlKubeconfig: '' },
@@ -42,6 +43,19 @@ describe('the options of machine-controller-manager', () => {
   it('are the only ones that are accepted without effect', () => {
     expect(Object.keys(ignoredFlags).filter((name) => !(name in originals))).toEqual([]);
   });
+});
+
+it('[mcm 110 partly] controllers and workers accept what is for the other of them, and say that it has no effect', () => {
+  for (const command of [controllersCommand, workerCommand]) {
+    const accepted: readonly string[] = [...command.flags, ...(command.accepts ?? [])];
+    const ofMcm = Object.keys(originals).filter((name) => name in known);
+    expect(ofMcm.filter((name) => !accepted.includes(name))).toEqual([]);
+    expect(command.accepts?.filter((name) => (command.flags as readonly string[]).includes(name))).toEqual([]);
+  }
+  expect(ignoredNotes({ leaderElect: 'true', v: '1' }, ['leaderElect', 'safetyUp'], 'only others use it')).toEqual([
+    '--v has no effect: use --log-level',
+    '--leader-elect has no effect: only others use it',
+  ]);
 });
 
 it('names each flag that was given and has no effect, with what replaces it', () => {

@@ -1,4 +1,6 @@
-/** Flags of machine-controller-manager and its machine controller, v0.60, that have no effect here. */
+/** Flags of machine-controller-manager and its machine controller, v0.62.1, that have no effect here. */
+import type { FlagName } from './flags.ts';
+import { flagOf } from './options.ts';
 
 /** A flag that is accepted and does nothing. */
 export interface IgnoredFlag {
@@ -49,9 +51,19 @@ export const ignoredFlags: Readonly<Record<string, IgnoredFlag>> = {
   logFlushFrequency: { spelling: '--log-flush-frequency <duration>', instead: 'each line is written at once' },
 };
 
-/** A line for each ignored flag that was given. @param given by name of commander */
-export function ignoredNotes(given: Readonly<Record<string, unknown>>): string[] {
-  return Object.entries(ignoredFlags)
+/**
+ * A line for each flag that was given and has no effect.
+ * @param given by name of commander
+ * @param ofOthers flags that another command uses, and `why` they have no effect here
+ */
+export function ignoredNotes(
+  given: Readonly<Record<string, unknown>>,
+  ofOthers: readonly FlagName[] = [],
+  why = '',
+): string[] {
+  const ignored = Object.entries(ignoredFlags)
     .filter(([name]) => given[name] !== undefined)
     .map(([, { spelling, instead }]) => `${/--[a-z-]+/.exec(spelling)?.[0]} has no effect: ${instead}`);
+  const unused = ofOthers.filter((name) => given[name] !== undefined);
+  return [...ignored, ...unused.map((name) => `${flagOf(name)} has no effect: ${why}`)];
 }

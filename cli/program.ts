@@ -35,7 +35,8 @@ function register<N extends FlagName>(program: Program, command: Command<N>): vo
   const subcommand = program.command(command.name).summary(summary).description(command.description);
   for (const [name, description] of command.arguments ?? []) subcommand.argument(spellingOf(name), description);
   for (const name of command.flags.filter((name) => !isEnvOnly(name))) subcommand.addOption(toOption(name));
-  if (command.acceptsIgnored) {
+  if (command.accepts !== undefined) {
+    for (const name of command.accepts) subcommand.addOption(toOption(name).hideHelp());
     for (const { spelling } of Object.values(ignoredFlags)) subcommand.addOption(new Option(spelling).hideHelp());
     const spellings = Object.values(ignoredFlags).map(({ spelling }) => /--[a-z-]+/.exec(spelling)?.[0]);
     subcommand.addHelpText(

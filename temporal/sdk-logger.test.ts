@@ -15,10 +15,10 @@ describe('toSdkLogger', () => {
       { task: '01a1feaa-5a24-74b2-9dd8-c455e414fbc2:4:1' },
     ],
     ['Network error while completing activity', 'Network error while completing activity', {}],
-  ])('makes "%s" static', (message, text, fields) => {
+  ])('makes "%s" static, without the task token', (message, text, fields) => {
     const { lines, ...logger } = recordingLogger();
 
-    toSdkLogger(logger).warn(message, { namespace: 'default' });
+    toSdkLogger(logger).warn(message, { namespace: 'default', taskToken: 'CiQ' });
 
     const component = { component: 'temporal', temporalNamespace: 'default' };
     expect(lines).toEqual([{ level: 'warn', fields: { ...component, ...fields }, message: text }]);

@@ -8,10 +8,14 @@ const keys: Readonly<Record<string, string>> = {
   namespace: 'temporalNamespace',
 };
 
+/** Fields of the SDK that say nothing to people: other fields name the workflow, the activity and the attempt. */
+const unread: readonly string[] = ['taskToken'];
+
 /** A logger for the SDK's runtime. Messages become static; the field `component` marks them. */
 export function toSdkLogger(logger: Logger): SdkLogger {
   function log(level: LogLevel, message: string, meta: LogMetadata = {}): void {
-    const renamed = Object.entries(meta).map(([key, value]) => [keys[key] ?? key, value]);
+    const read = Object.entries(meta).filter(([key]) => !unread.includes(key));
+    const renamed = read.map(([key, value]) => [keys[key] ?? key, value]);
     const method = isExpected(message) ? 'debug' : methods[level];
     const { text, fields } = toStatic(message);
     logger[method]({ component: 'temporal', ...Object.fromEntries(renamed), ...fields }, text);

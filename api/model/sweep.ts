@@ -64,7 +64,8 @@ export interface SweepScope {
 }
 
 /** What a sweep keeps of a listed resource. */
-export interface ListedResource extends Pick<CloudResource, 'kind' | 'id' | 'uid' | 'name' | 'createdAt' | 'alive'> {
+export interface ListedResource
+  extends Pick<CloudResource, 'kind' | 'id' | 'uid' | 'name' | 'createdAt' | 'alive' | 'attachedTo'> {
   /** Name of the Machine whose UID a surplus VM carries. */
   readonly excessOf?: string;
 }

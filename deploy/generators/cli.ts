@@ -31,7 +31,8 @@ ${(Object.keys(flags) as FlagName[]).map((name) => row(name, all)).join('\n')}
 ## Accepted without effect
 
 Commands that serve accept these flags of machine-controller-manager, so that they start with the arguments of its
-Deployment. The log has a warning for each that is given.
+Deployment. The log has a warning for each that is given. \`millwright worker\` also accepts the flags of machine-controller-manager that only
+\`millwright controllers\` uses, such as \`--leader-elect\`, and the other way round.
 
 | flag | instead |
 |---|---|

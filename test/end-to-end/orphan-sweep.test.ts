@@ -228,9 +228,10 @@ describe('millwright sweep', () => {
     const orphan = await makeVm(millwright, 'orphan', { uid: '00000000-0000-4000-8000-000000000001' });
     const untagged = await makeVm(millwright, 'untagged-orphan');
     const leaked = await leak('00000000-0000-4000-8000-000000000009');
+    const asMcm = { hasTaggedParts: true };
     // Machines as machine-controller-manager leaves them. Nothing is made for them, as their class is gone.
     const spec = { class: { kind: 'MachineClass', name: 'gone' } };
-    await millwright.createMachine('mcm-named', { ...spec, providerID: await makeVm(millwright, 'other-name') });
+    await millwright.createMachine('mcm-named', { ...spec, providerID: await makeVm(millwright, 'other-name', asMcm) });
     await makeVm(millwright, 'mcm-new');
     await millwright.createMachine('mcm-new', spec);
     await makeVm(millwright, 'foreign', { tags: { cluster: 'another' }, uid: '00000000-0000-4000-8000-000000000002' });
@@ -244,9 +245,9 @@ describe('millwright sweep', () => {
 
     expect(await vmNames(millwright)).toEqual([...others, 'orphan', 'untagged-orphan'].toSorted());
     const [small, wrong] = dry.report.groups;
-    expect(small).toMatchObject({ sources: ['small'], seen: 14, deleted: { count: 0 } });
+    expect(small).toMatchObject({ sources: ['small'], seen: 17, deleted: { count: 0 } });
     expect(small?.kept.map(({ reason, count }) => [reason, count])).toEqual([
-      ['machine', 6], // three VMs, one of them with a disk, a NIC and an address of its Machine
+      ['machine', 9], // three VMs, two of them with a disk, a NIC and an address
       ['dryRun', 8],
     ]);
     const doomed = small?.kept[1]?.resources.map(({ id }) => id);
@@ -276,7 +277,7 @@ describe('millwright sweep', () => {
       const command = startSweep(millwright);
       return { ...(await command.exited), output: command.logs() };
     })();
-    expect(output).toMatch(/simulated small +kept +6 +has a Machine/);
+    expect(output).toMatch(/simulated small +kept +9 +has a Machine/);
     expect(good).toBe(0);
   });
 

@@ -60,9 +60,19 @@ async function outcomeOf(args: readonly string[], env: Record<string, string> = 
   return { code, output: millwright.logs() };
 }
 
-describe.each(['run', 'controllers', 'worker'] as const)('millwright %s', (command) => {
-  it('becomes ready, with settings for little memory, shows metrics, and ends with 0 on SIGTERM', async () => {
-    const millwright = await start({ command, isSmall: true });
+/** Flags of machine-controller-manager, of which controllers use the first three and workers the last one. */
+const ofMcm = [
+  ...['--leader-elect', '--machine-safety-orphan-vms-period=15m', '--machine-safety-apiserver-statuscheck-timeout=30s'],
+  '--machine-pv-detach-timeout=2m',
+];
+
+describe.each([
+  ['run', []],
+  ['controllers', ofMcm.slice(3)],
+  ['worker', ofMcm.slice(0, 3)],
+] as const)('millwright %s', (command, unused) => {
+  it('becomes ready, also with flags that others use, with settings for little memory, shows metrics, and ends with 0 on SIGTERM', async () => {
+    const millwright = await start({ command, isSmall: true, flags: ofMcm });
 
     expect(readFileSync(`/proc/${millwright.pid}/cmdline`, 'utf8')).toContain('--max-semi-space-size=');
     expect(readFileSync(`/proc/${millwright.pid}/environ`, 'utf8')).toContain('MALLOC_ARENA_MAX=2');
@@ -73,6 +83,8 @@ describe.each(['run', 'controllers', 'worker'] as const)('millwright %s', (comma
 
     expect(live.status).toBe(200);
     expect(metrics).toMatch(/millwright_kube_requests_total\{cluster="control",verb="get",resource="\/version"/);
+    const notes = millwright.logs().match(/--[a-z-]+(?= has no effect: only)/g) ?? [];
+    expect(notes.toSorted()).toEqual(unused.map((flag) => flag.replace(/=.*/, '')).toSorted());
     expect(exit).toEqual({ code: 0, signal: null });
     expect(JSON.parse(millwright.logs().trim().split('\n').at(-1) ?? '')).toMatchObject({
       level: 'info',

@@ -9,6 +9,13 @@ import { until } from './until.ts';
 /** Flags of an installation whose sweeps judge quickly. */
 export const quickSweeps = ['--orphan-confirm-after', '1s', '--orphan-minimum-age', '1s'];
 
+interface VmOptions {
+  readonly uid?: string;
+  readonly tags?: Record<string, string>;
+  /** Whether its disk, NIC and address have its tags. Default: with a UID. */
+  readonly hasTaggedParts?: boolean;
+}
+
 /**
  * Makes a VM behind Millwright's back, with the tags of the installation unless others are given. What comes with it
  * is tagged only if it has a `uid`.
@@ -17,12 +24,12 @@ export const quickSweeps = ['--orphan-confirm-after', '1s', '--orphan-minimum-ag
 export async function makeVm(
   { cloud, namespace }: Installation,
   name: string,
-  { uid, tags = { cluster: namespace } }: { uid?: string; tags?: Record<string, string> } = {},
+  { uid, tags = { cluster: namespace }, hasTaggedParts = uid !== undefined }: VmOptions = {},
 ): Promise<string> {
-  const ofMachine = uid === undefined ? undefined : { ...tags, [names.machineUid]: uid };
+  const all = uid === undefined ? tags : { ...tags, [names.machineUid]: uid };
   const body = {
     ...{ token: `of-${name}`, name, region: 'here', machineType: 'small' as const, userData: 'none' },
-    ...{ tags: ofMachine ?? tags, partTags: ofMachine },
+    ...{ tags: all, partTags: hasTaggedParts ? all : undefined },
     node: { labels: {}, taints: [] },
   };
   const vm = await createVm({ endpoint: cloud.url, token: plainSecret.token }, body, AbortSignal.timeout(10_000));

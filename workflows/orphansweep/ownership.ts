@@ -9,7 +9,10 @@ export async function withoutMachine(
   sweep: Sweep,
   resources: readonly ListedResource[],
 ): Promise<Pick<Look, 'ownerless' | 'adopted' | 'surplus'>> {
-  const keys = resources.map(({ kind, id, uid, name }) => ({ kind, id, ...(uid !== undefined && { uid }), name }));
+  const keys = resources.map(({ kind, id, uid, name, attachedTo }) => ({
+    ...{ kind, id, ...(uid !== undefined && { uid }), name },
+    ...(attachedTo !== undefined && { attachedTo }),
+  }));
   const at = new Date().toISOString();
   const { ownerless, adopted, surplus, machines } = await untilAnswered(sweep, () =>
     kubernetes.findOwnerless(sweep.input, keys),

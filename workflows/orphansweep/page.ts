@@ -33,7 +33,7 @@ export function readPage(answer: unknown, page: string | undefined): ListedPage 
 }
 
 function problemOf(item: unknown): { field: string; value: unknown; accepted: string } | undefined {
-  const { kind, id, uid, name, createdAt, alive }: Partial<Record<string, unknown>> = Object(item);
+  const { kind, id, uid, name, createdAt, alive, attachedTo }: Partial<Record<string, unknown>> = Object(item);
   if (!kinds.includes(kind)) return { field: 'kind', value: kind, accepted: kinds.join(', ') };
   if (typeof id !== 'string' || id === '') return { field: 'id', value: id, accepted: 'a text' };
   const isUid = uid === undefined || uid === null || typeof uid === 'string';
@@ -41,10 +41,12 @@ function problemOf(item: unknown): { field: string; value: unknown; accepted: st
   if (typeof name !== 'string') return { field: 'name', value: name, accepted: 'a text' };
   const isAlive = alive === undefined || alive === null || typeof alive === 'boolean';
   if (!isAlive) return { field: 'alive', value: alive, accepted: 'true or false' };
+  const isAttached = attachedTo === undefined || attachedTo === null || typeof attachedTo === 'string';
+  if (!isAttached) return { field: 'attachedTo', value: attachedTo, accepted: 'a text' };
   if (typeof createdAt === 'string' && !Number.isNaN(Date.parse(createdAt))) return undefined;
   return { field: 'createdAt', value: createdAt, accepted: 'a time such as 2026-01-02T03:04:05Z' };
 }
 
-function toListed({ kind, id, uid, name, createdAt, alive }: CloudResource): ListedResource {
-  return { kind, id, ...(uid && { uid }), name, createdAt, ...(alive && { alive }) };
+function toListed({ kind, id, uid, name, createdAt, alive, attachedTo }: CloudResource): ListedResource {
+  return { kind, id, ...(uid && { uid }), name, createdAt, ...(alive && { alive }), ...(attachedTo && { attachedTo }) };
 }

@@ -252,13 +252,21 @@ describe('orphanSweep', () => {
   });
 
   it('[mcm 88 partly] goes on with the other groups when one cannot be listed', async () => {
-    sources = [swept('broken'), swept('good'), swept('odd'), swept('homeless', '', { provider: '' }), swept('endless')];
+    sources = [
+      swept('broken'),
+      swept('good'),
+      swept('odd'),
+      swept('homeless', '', { provider: '' }),
+      swept('endless'),
+      swept('detached'),
+    ];
     cloud = [vm('orphan')];
     const answers: Record<string, () => unknown> = {
       broken: () => {
         throw refusal('Unauthenticated');
       },
       odd: () => ({ items: [vm('orphan'), { id: 'what' }] }),
+      detached: () => ({ items: [{ ...vm('orphan'), attachedTo: 7 }] }),
       endless: () => ({ items: [], nextPage: '1' }),
     };
     listVms = (request) => (answers[request.origin?.name ?? ''] ?? (() => ({ items: cloud })))();
@@ -267,12 +275,14 @@ describe('orphanSweep', () => {
 
     expect(groups.map(({ sources: [name], error, deleted }) => [name, error?.code, deleted.count])).toEqual([
       ['broken', 'Unauthenticated', 0],
+      ['detached', 'Internal', 0],
       ['endless', 'Internal', 0],
       ['good', undefined, 1],
       ['homeless', 'InvalidArgument', 0],
       ['odd', 'Internal', 0],
     ]);
-    expect(groups[4]?.error?.message).toContain('items.1.kind');
+    expect(groups[1]?.error?.message).toContain('items.0.attachedTo');
+    expect(groups[5]?.error?.message).toContain('items.1.kind');
     expect(deletions.map((request) => request.origin?.name ?? '')).toEqual(['good']);
   });
 

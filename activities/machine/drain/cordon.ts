@@ -34,7 +34,7 @@ export async function cordon(target: KubeClient, request: Cordon, signal: AbortS
     if (node === undefined) {
       const found = await target.find(nodes, { name }, { signal });
       if (found === undefined || isOfAnother(found, providerID)) return undefined;
-      node = await cordonNode(found.metadata);
+      node = found.spec?.unschedulable ? found : await cordonNode(found.metadata);
     }
     if (purpose !== 'deletion') return node;
     const condition = terminatingCondition(node, wasUnhealthy, dialectOf(ref.dialect).marks);

@@ -97,6 +97,28 @@ describe('a drain', () => {
     expect([await stateOf('daemon'), await stateOf('mirror')]).toEqual(['running', 'running']);
   });
 
+  it('writes to the node in its first call alone, unless somebody has uncordoned it', async () => {
+    await newBudget('still', 0);
+    await newPod('still', { labels: { app: 'still' } });
+    const { metadata } = await client.get(nodes, { name: nodeName });
+    let writes = 0;
+    const patch: KubeClient['patch'] = (resource, ...args) => {
+      if (resource.kind === 'Node') writes += 1;
+      return client.patch(resource, ...args);
+    };
+    const { outcomes, ended, cancel } = start({ nodeUid: metadata.uid }, { target: { ...client, patch } });
+    await untilBack(outcomes, 4);
+    expect(writes).toBe(2); // the cordon, and the condition
+
+    await client.patch(nodes, { name: nodeName }, mergePatch({ spec: { unschedulable: null } }));
+    await until('it is cordoned again', async () => {
+      return (await client.get(nodes, { name: nodeName })).spec?.unschedulable === true;
+    });
+    expect(writes).toBe(3);
+    cancel.abort();
+    await expect(ended).rejects.toThrow();
+  });
+
   it('[mcm 48 partly] lets one pod that may not go keep none of the others', async () => {
     await newBudget('blocked', 0);
     await newPod('blocked', { labels: { app: 'blocked' } });

@@ -145,7 +145,10 @@ export async function drain(deps: DrainDeps, request: DrainRequest, call: CallCo
 
 /** The node, cordoned; its preservation has done that if the machine is preserved. undefined when the machine has none. */
 async function prepare(target: KubeClient, request: DrainRequest, signal: AbortSignal): Promise<Node | undefined> {
-  return request.purpose === 'preservation' ? findNode(target, request, signal) : cordon(target, request, signal);
+  if (request.purpose === 'preservation') return findNode(target, request, signal);
+  const { nodeUid: _, ...unread } = request;
+  const wasCalled = request.refusals !== undefined; // the Node is cordoned, and a read shows that
+  return cordon(target, wasCalled ? unread : request, signal);
 }
 
 async function findNode(

@@ -449,7 +449,8 @@ describe('listInterruptions', () => {
 
 describe('listVms', () => {
   it('lists instances, volumes and interfaces with the tags of cluster and role, page by page', async () => {
-    const volume = `<volumeSet><item><volumeId>vol-1</volumeId><createTime>2026-01-02T00:00:00Z</createTime>${tagSet(own)}</item></volumeSet>`;
+    const volume = `<volumeSet><item><volumeId>vol-1</volumeId><createTime>2026-01-02T00:00:00Z</createTime>
+      <attachmentSet><item><instanceId>i-1</instanceId></item></attachmentSet>${tagSet(own)}</item></volumeSet>`;
     const eni = `<networkInterfaceSet><item><networkInterfaceId>eni-1</networkInterfaceId>
       <attachment><attachTime>2026-01-03T00:00:00Z</attachTime></attachment>
       ${tagSet(own)}</item></networkInterfaceSet>`;
@@ -473,7 +474,7 @@ describe('listVms', () => {
     expect(items).toMatchObject([
       { kind: 'vm', id: 'aws:///eu-west-1/i-1', uid, alive: true, createdAt: '2026-01-01T00:00:00.000Z' },
       { kind: 'vm', id: 'aws:///eu-west-1/i-2', alive: false },
-      { kind: 'disk', id: 'vol-1', uid, createdAt: '2026-01-02T00:00:00.000Z' },
+      { kind: 'disk', id: 'vol-1', uid, attachedTo: 'aws:///i-1', createdAt: '2026-01-02T00:00:00.000Z' },
       { kind: 'nic', id: 'eni-1', uid, createdAt: '2026-01-03T00:00:00.000Z' },
     ]);
     for (const { params } of ec2.requests()) {

@@ -382,7 +382,8 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
       const tags = parseOrRefuse(cloud.tags, request.providerSpec, 'providerSpec');
       const session = await sessions.open(request, 'sweep', signal);
       const { items, nextPage } = await cloud.list(session, tags, request.page);
-      return { items: items.filter(isLeft).map(toResource), ...(nextPage !== undefined && { nextPage }) };
+      const left = items.filter(isLeft).map((item) => toResource(item, cloud.scheme));
+      return { items: left, ...(nextPage !== undefined && { nextPage }) };
     },
 
     async validateClass(request, { signal }) {
@@ -500,11 +501,12 @@ function tagsOf(vm: CloudVm, wanted: Tags): Record<string, string> {
   );
 }
 
-function toResource(item: CloudItem): CloudResource {
+function toResource(item: CloudItem, scheme: string): CloudResource {
   const { kind, id, name, createdAt, tags } = item;
   const uid = tags[names.machineUid];
   const common = { kind, name, createdAt, tags: { ...tags }, ...(uid !== undefined && { uid }) };
-  return isVm(item) ? { ...common, id: item.providerID, alive: isAlive(item) } : { ...common, id };
+  if (isVm(item)) return { ...common, id: item.providerID, alive: isAlive(item) };
+  return { ...common, id, ...(item.attachedTo !== undefined && { attachedTo: `${scheme}:///${item.attachedTo}` }) };
 }
 
 function isVm(item: CloudItem): item is CloudVm {

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { CloudResource, type DeleteVmRequest, type EnsureVmRequest } from '../../../api/provider.ts';
+import { vmOf } from '../../../api/provider-id.ts';
 import { type SimulatedCloud, startSimulatedCloud } from '../../../deploy/local/simulated-cloud/admin.ts';
 import type { CallRecord } from '../../../deploy/local/simulated-cloud/state.ts';
 import { refusal } from '../../../test/support/refusal.ts';
@@ -618,6 +619,7 @@ describe('listVms', () => {
     });
     expect(items.slice(0, 4).map(({ kind }) => kind)).toEqual(['vm', 'disk', 'nic', 'ip']);
     expect(items[1]).toMatchObject({ id: expect.stringMatching(/^disk-/), uid: items[0]?.uid });
+    expect(vmOf(items[1]?.attachedTo ?? '')).toBe(vmOf(items[0]?.id ?? ''));
     expect(items.every((item) => CloudResource.safeParse(item).success)).toBe(true);
   });
 });

@@ -1,12 +1,18 @@
 /** Provider `simulated`: VMs in the simulated cloud of deploy/local/simulated-cloud. */
 import { z } from 'zod';
 import { names } from '../../../api/names.ts';
-import type { Cloud, CloudItem, CloudVm, Session, Tags } from '../kit/cloud.ts';
+import type { Cloud, CloudItem, CloudPart, CloudVm, Session, Tags } from '../kit/cloud.ts';
 import { createProvider } from '../kit/provider.ts';
 import type { Provider, ProviderDeps } from '../provider.ts';
 import { type CloudAccess, createVm, deleteResource, findPart, listPage } from './client.ts';
 import { errors, refusalOf } from './errors.ts';
-import { type CloudResource, type CloudVm as ListedVm, partKinds, SimulatedProviderSpec } from './schema.ts';
+import {
+  type CloudResource,
+  type CloudPart as ListedPart,
+  type CloudVm as ListedVm,
+  partKinds,
+  SimulatedProviderSpec,
+} from './schema.ts';
 
 const { endpoint, tags } = SimulatedProviderSpec.shape;
 const CsiVolume = z.object({
@@ -45,7 +51,8 @@ export const simulatedCloud: Cloud<SimulatedProviderSpec, { endpoint: string }, 
   },
   async findPart({ client, signal, send }, kind, id) {
     const partKind = partKinds.find((each) => each === kind);
-    return partKind && send(() => findPart(client, { kind: partKind, id }, signal));
+    const part = partKind && (await send(() => findPart(client, { kind: partKind, id }, signal)));
+    return part && toPart(part);
   },
   async create({ client, signal, send }, { spec, machine, tags: all, userData, token }) {
     const { region, machineType, image, labels, taints } = spec;
@@ -86,7 +93,11 @@ async function listAll({ client, signal, send }: Session<CloudAccess>, tags: Tag
 }
 
 function toItem(resource: CloudResource): CloudItem {
-  return resource.kind === 'vm' ? toVm(resource) : resource;
+  return resource.kind === 'vm' ? toVm(resource) : toPart(resource);
+}
+
+function toPart({ vm, ...part }: ListedPart): CloudPart {
+  return { ...part, ...(vm !== undefined && { attachedTo: vm }) };
 }
 
 function toVm({ state, region, ...vm }: ListedVm): CloudVm {

@@ -69,6 +69,7 @@ export type PartKind = (typeof partKinds)[number];
 /** A disk, NIC or address as the cloud's API shows it: only the fields that are read. */
 export const CloudPart = CloudVm.pick({ id: true, name: true, createdAt: true, tags: true }).extend({
   kind: z.enum(partKinds),
+  vm: z.string().optional(),
 });
 export type CloudPart = z.infer<typeof CloudPart>;
 

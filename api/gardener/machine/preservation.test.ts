@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { MaintenancePlan } from '../../dialect.ts';
-import { names } from '../../names.ts';
+import { cordoners, names } from '../../names.ts';
 import { annotations as keys, labels, taints } from '../names.ts';
 import type { Machine } from '../schema/machine.ts';
 import { isKept, planPreservation } from './preservation.ts';
@@ -313,6 +313,17 @@ describe('the marks on a Node', () => {
     become('Running');
     settle(hours(2));
     expect(it.marks()).toEqual(value === 'now' ? [...scaleDown, 'cordon'] : ['cordon']);
+  });
+
+  it('leave alone what an in-place update has noted of a cordon', () => {
+    const { node, settle, cordon, ...it } = world('Running', { [keys.preserve]: 'now' });
+    settle(hours(0));
+    cordon();
+    Object.assign(node!.metadata, {
+      labels: { [labels.selectedForUpdate]: 'true' },
+      annotations: { ...node!.metadata.annotations, [names.cordonedBy]: cordoners.others },
+    });
+    expect(it.plan(hours(1))).toBeUndefined();
   });
 
   it('are a cordon again if a person uncordons the Node before it is drained, and none once it is', () => {

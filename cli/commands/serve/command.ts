@@ -1,5 +1,12 @@
 import { defineCommand } from '../../command.ts';
-import { controllersFlags, leaderFlags, serverFlags, workersFlags } from '../../flag-groups.ts';
+import {
+  controllersFlags,
+  leaderFlags,
+  leaderFlagsOfMcm,
+  serverFlags,
+  workerFlagsOfMcm,
+  workersFlags,
+} from '../../flag-groups.ts';
 import { ignoredNotes } from '../../ignored-flags.ts';
 import { takeLessMemory } from '../../process/less-memory.ts';
 
@@ -17,7 +24,7 @@ export const runCommand = defineCommand({
   name: 'run',
   description: 'Run the controllers and a worker in one process. Of several such processes, one runs its controllers.',
   flags: [...serverFlags, ...workersFlags, ...leaderFlags],
-  acceptsIgnored: true,
+  accepts: [],
   async run(options, _args, rawFlags) {
     const { serve, startControllersComponent, startWorkersComponent } = await load();
     await serve('run', options, ignoredNotes(rawFlags), [
@@ -32,10 +39,11 @@ export const controllersCommand = defineCommand({
   description:
     'Run the controllers, which watch objects and wake workflows. Of several such processes, one acts and the others stand by.',
   flags: [...serverFlags, ...controllersFlags, ...leaderFlags],
-  acceptsIgnored: true,
+  accepts: workerFlagsOfMcm,
   async run(options, _args, rawFlags) {
     const { serve, startControllersComponent } = await load();
-    await serve('controllers', options, ignoredNotes(rawFlags), [(deps) => startControllersComponent(options, deps)]);
+    const notes = ignoredNotes(rawFlags, workerFlagsOfMcm, 'only workers use it');
+    await serve('controllers', options, notes, [(deps) => startControllersComponent(options, deps)]);
   },
 });
 
@@ -44,9 +52,10 @@ export const workerCommand = defineCommand({
   description:
     'Run a worker, which executes workflows, their Kubernetes activities and the given providers. Run as many as you like.',
   flags: [...serverFlags, ...workersFlags],
-  acceptsIgnored: true,
+  accepts: leaderFlagsOfMcm,
   async run(options, _args, rawFlags) {
     const { serve, startWorkersComponent } = await load();
-    await serve('worker', options, ignoredNotes(rawFlags), [(deps) => startWorkersComponent(options, deps)]);
+    const notes = ignoredNotes(rawFlags, leaderFlagsOfMcm, 'only the controllers use it');
+    await serve('worker', options, notes, [(deps) => startWorkersComponent(options, deps)]);
   },
 });

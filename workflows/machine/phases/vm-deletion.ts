@@ -122,7 +122,6 @@ async function takeUntagged(
   const step = () => kubernetesSteps.storeIdentity(ref, machine, identity, report);
   setMachine(state, await untilAnswered(state, doing, step));
   state.stale = true; // its Node was not looked for
-  state.drained = false;
   state.deletionAnnounced = false;
   return again;
 }
