@@ -96,6 +96,8 @@ export interface MachineDialect {
    * already. Without the source its part stays as it is.
    */
   toNodePatch(machine: KubeObject, node: TemplatedNode, source?: KubeObject): NodePatch | undefined;
+  /** The same of the taints that the Machine says alone, for an API server that refuses the rest. Left out: it says none. */
+  toTaintsPatch?(machine: KubeObject, node: TemplatedNode): NodePatch | undefined;
   /**
    * What the preservation of a Machine needs next; undefined: nothing. Left out: the API knows no preservation.
    * @param node undefined: it does not exist. One that cannot be read is no reason to ask.
@@ -306,8 +308,12 @@ export interface TemplateDialect {
    * API server, may store it in another form. undefined: it is left out.
    */
   isSameSetting(field: string, a: unknown, b: unknown): boolean;
-  /** What is wrong with spec.template.spec, with the field and the fix. */
-  problemOf(spec: object | undefined): string | undefined;
+  /**
+   * What is wrong with spec.template.spec, with the field and the fix.
+   * @param existing those of the sets that exist. What is wrong there already and keeps no machine from being made is left
+   *   out: the owner goes on with it.
+   */
+  problemOf(spec: object | undefined, existing: readonly (object | undefined)[]): string | undefined;
   /** Annotations and spec of a new machine of a set. */
   toMachine(set: OwnerSet): { readonly annotations: Readonly<Record<string, string>>; readonly spec: object };
 }

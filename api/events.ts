@@ -37,7 +37,7 @@ export const machineEvents = {
   NodeJoined: { type: 'Normal', when: 'The Node is healthy for the first time.' },
   NodeTemplateRefused: {
     type: 'Warning',
-    when: 'The API server refuses labels, annotations or taints of the node template. They are tried again with growing pauses of up to ten minutes.',
+    when: 'The Node does not get all labels, annotations and taints of the node template; the note says which, and why. What only this API server refuses is tried again with growing pauses of up to ten minutes, and the taints are written without the rest.',
   },
   NodeUnhealthy: { type: 'Warning', when: 'The Node is unhealthy or missing.' },
   HealthTimeout: {

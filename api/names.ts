@@ -178,6 +178,7 @@ export const searchAttributes = {
 export const blockers = {
   Source: 'what the Machine is made from, its class or a Secret, is missing or not usable',
   MachineSpec: 'the Machine itself is not valid',
+  OwnerSpec: 'the spec of the MachineDeployment or MachineSet is not valid',
   Credentials: 'the cloud refuses the credentials',
   CloudCapacity: 'the cloud has no capacity or the quota is used up',
   CloudApi: 'the cloud refuses or does not answer',
@@ -221,6 +222,9 @@ export function providerTaskQueue(installation: string, provider: string): strin
 export function drainTaskQueue(installation: string): string {
   return `${installation}.drain`;
 }
+
+/** Most characters of the value of a label, and so of the name of a Machine, which its Node has as one. */
+export const maxLabelLength = 63;
 
 /** The alphabet of generated names in Kubernetes: nothing that could spell a word. */
 export const safeAlphabet = 'bcdfghjklmnpqrstvwxz2456789';

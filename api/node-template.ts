@@ -3,6 +3,8 @@
  * what others have put on the Node stays.
  */
 
+import { byKey } from './owner/canonical.ts';
+
 export interface Taint {
   readonly key: string;
   readonly value?: string | undefined;
@@ -50,6 +52,15 @@ export function mergeTemplate(node: TemplatedNode, applied: NodeTemplate, wanted
     ...((labels || annotations) && { metadata: { ...(labels && { labels }), ...(annotations && { annotations }) } }),
     ...(taints && { spec: { taints } }),
   };
+}
+
+/** Whether two templates say the same, in whatever order their labels and annotations are. */
+export function sameTemplates(a: NodeTemplate, b: NodeTemplate): boolean {
+  const textOf = ({ labels, annotations, taints }: NodeTemplate) => {
+    const [first, second] = [labels, annotations].map((map) => Object.entries(map).toSorted(byKey));
+    return JSON.stringify([first, second, taints]);
+  };
+  return textOf(a) === textOf(b);
 }
 
 /** The same for one map. @param isSame of values that an API server stores in another form than they are written in */

@@ -447,6 +447,22 @@ describe('the controller of owners', () => {
     expect(sent).toEqual([`signal ${id}`, `refresh ${id}`]);
   });
 
+  it('has a run for an owner whose spec is not valid, also once it says so, and refreshes the run when it is gone', async () => {
+    const spec = { ...validSetSpec, selector: {} };
+    const message = 'spec.selector is missing or selects everything: set matchLabels to labels that spec.template has';
+    const condition = { type: 'ReplicaFailure', status: 'True', reason: 'InvalidSpec', message };
+    const status = { observedGeneration: 1, machineSetCondition: [condition] };
+    stores.sets.put({ metadata: meta('s', ours), spec, status } as MachineSet);
+    await controller.handle('s-uid');
+    await controller.handle('s-uid');
+    await resync('s-uid');
+    expect(sent).toEqual([`signal ${id}`, `start ${id}`]);
+
+    stores.sets.retain(new Set());
+    await controller.handle('s-uid');
+    expect(sent.slice(2)).toEqual([`refresh ${id}`]);
+  });
+
   it('refreshes the run of a set when a deployment adopts the set', async () => {
     await seeSet();
     seeDeployment();

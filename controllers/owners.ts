@@ -44,7 +44,7 @@ export function createOwnerController(context: OwnerControllerContext) {
   async function handle(uid: string): Promise<void> {
     const owner = viewOwner(context, uid);
     const last = seen.get(uid);
-    if (owner === undefined || ownerNeeds(owner.view).length === 0) {
+    if (owner === undefined || isAtRest(owner)) {
       seen.delete(uid);
       backoff.forget(uid);
       // Nothing else ends the wait of a run whose owner is gone, was adopted, or got what it needed without the run.
@@ -61,7 +61,7 @@ export function createOwnerController(context: OwnerControllerContext) {
   /** Starts a workflow that somebody has terminated, and signals what was withheld or may have been lost. */
   async function resync(uid: string): Promise<void> {
     const owner = viewOwner(context, uid);
-    if (owner === undefined || ownerNeeds(owner.view).length === 0) return;
+    if (owner === undefined || isAtRest(owner)) return;
     const text = textOf(owner.view);
     const last = seen.get(uid);
     const isDue = last?.isWithheld === true || backoff.isDue(uid, text);
@@ -153,6 +153,11 @@ function ownersOf(watches: Watches, object: KubeObject): string[] {
 interface Owner {
   readonly ref: ObjectRef;
   readonly view: OwnerView;
+}
+
+/** Whether it needs no workflow. One whose spec is not valid has one, in which people find that. */
+function isAtRest({ view }: Owner): boolean {
+  return ownerNeeds(view).length === 0 && (view.problem === undefined || view.deleting);
 }
 
 /** The owner with this UID as the caches know it. undefined: it is gone, or it is a set of a deployment. */

@@ -13,6 +13,7 @@ import { toNodeView, toNodeViewOf } from '../../api/node.ts';
 import { verdictAnnotation } from '../../api/verdict.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { type Node, nodes, secrets } from '../../kube/core.ts';
+import { StatusError } from '../../kube/errors.ts';
 import type { EventRecord } from '../../kube/events.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { newNamespace, patient, testClient } from '../../test/support/kube.ts';
@@ -580,6 +581,42 @@ describe('syncNode', () => {
     expect(await activities.syncNode(ref, seen, running, unseen)).toMatchObject({
       node: { state: 'present', deleting: true },
     });
+  });
+
+  it('writes the taints where the API server refuses the rest, and the marks alone where it refuses these, too', async () => {
+    const { node, machine, ref } = await pair([ready]);
+    const taints = [{ key: 'dedicated', effect: 'NoSchedule' }];
+    const annotations = { large: 'x'.repeat(140_000) }; // with a copy of them in the note it is too much
+    const nodeTemplate = { metadata: { annotations }, spec: { taints } };
+    await client.patch(machines, machine.metadata, mergePatch({ spec: { nodeTemplate } }));
+    const sync = async (by: MachineActivities) => {
+      const live = toNodeViewOf(gardener, await client.get(nodes, node.metadata), await get(ref), undefined);
+      return by.syncNode(ref, await seenOf(ref), running, live);
+    };
+    const refusing: KubeClient = {
+      ...client,
+      patch: async (resource, key, patch, options) => {
+        if (JSON.stringify(patch.body).includes('dedicated'))
+          throw new StatusError('PATCH', 422, { message: 'not today' });
+        return client.patch(resource, key, patch, options);
+      },
+    };
+
+    const marked = await sync(createActivities(client, refusing));
+    expect(marked).toMatchObject({ isTemplateRefused: true, nodeRefusal: 'PATCH: 422: not today' });
+    expect(marked?.node).toMatchObject({ managed: true, outdated: true });
+
+    const tainted = await sync(activities);
+    expect(tainted).toMatchObject({ isTemplateRefused: true, nodeRefusal: expect.stringContaining('262144 bytes') });
+    expect(tainted?.node).toMatchObject({ managed: true, outdated: true });
+    expect((await client.get(nodes, node.metadata)).spec?.taints).toEqual(taints);
+    const notes = events.filter(
+      ({ reason, regarding }) => reason === 'NodeTemplateRefused' && regarding.uid === ref.uid,
+    );
+    expect(notes.map(({ note }) => note)).toEqual([
+      'nodeTemplate: PATCH: 422: not today',
+      expect.stringMatching(/^nodeTemplate: .*262144 bytes/),
+    ]);
   });
 
   it('answers for a Machine that names no node', async () => {

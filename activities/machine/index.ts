@@ -67,8 +67,10 @@ export type MachineReading = Pick<MachineObservation, 'machine' | 'node' | 'main
 
 /** The same after a write. */
 export interface SyncedNode extends Pick<MachineReading, 'machine' | 'node'> {
-  /** The API server refuses what the Machine wants its Node to have; left out otherwise. */
+  /** The API server refuses a part of what the Machine wants its Node to have; left out otherwise. */
   readonly isTemplateRefused?: true;
+  /** What it says of that. */
+  readonly nodeRefusal?: string;
 }
 
 /** What was found and written before the first call of a cloud. */
@@ -422,23 +424,21 @@ export function createMachineActivities(deps: MachineDeps) {
     },
   };
 
-  /** Marks the Node of a machine and gives it what the Machine wants it to have, unless the API server refuses that. */
+  /** Marks the Node of a machine and gives it what the Machine wants it to have, as far as the API server accepts that. */
   async function tryToUpdateNode(
     ref: ObjectRef,
     seen: MachineSnapshot,
-  ): Promise<{ readonly node: Node | undefined; readonly isTemplateRefused?: true }> {
+  ): Promise<Pick<SyncedNode, 'isTemplateRefused' | 'nodeRefusal'> & { readonly node: Node | undefined }> {
     const { kinds, source } = dialectOf(ref.dialect);
     const machine = await findMachine(ref);
     if (machine === null) return { node: undefined };
     const key = { namespace: ref.namespace, name: source.nameOf(machine) ?? '' };
     const sourceObject = kinds.source && (await control.find(kinds.source, key, localRequest()));
-    try {
-      return { node: await markAndUpdateNode(ref, seen, machine, sourceObject) };
-    } catch (error) {
-      if (!isInvalid(error)) throw error;
-      recordEvent(ref, 'NodeTemplateRefused', `spec.nodeTemplate: ${error.message}`);
-      return { node: await markNode(ref, seen, { state: 'unknown' }), isTemplateRefused: true };
-    }
+    const { node, refusals } = await markAndUpdateNode(ref, seen, machine, sourceObject);
+    if (refusals.length === 0) return { node };
+    const nodeRefusal = [...new Set(refusals)].join('; ');
+    recordEvent(ref, 'NodeTemplateRefused', `nodeTemplate: ${nodeRefusal}`);
+    return { node, isTemplateRefused: true, nodeRefusal };
   }
 
   /** The Machine without our finalizer if it is being deleted, or null. */

@@ -6,7 +6,7 @@ import type { NodeView } from '../../api/model/node.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { names } from '../../api/names.ts';
 import { isOfAnother, toNodeSnapshot, toNodeView, toNodeViewOf } from '../../api/node.ts';
-import type { Change } from '../../api/node-template.ts';
+import type { Change, NodePatch } from '../../api/node-template.ts';
 import type { KubeObject } from '../../api/objects.ts';
 import { vmOf } from '../../api/provider-id.ts';
 import type { KubeClient } from '../../kube/client.ts';
@@ -21,6 +21,13 @@ export interface NodeDeps {
   /** Holds the Nodes. */
   readonly target: KubeClient;
   readonly findOutage: FindOutage;
+}
+
+/** A Node that was marked as ours. */
+export interface MarkedNode {
+  readonly node: Node | undefined;
+  /** What the API server refuses of what its Machine wants it to have. */
+  readonly refusals: readonly string[];
 }
 
 export function createNodeActivities({ target, findOutage }: NodeDeps) {
@@ -59,41 +66,35 @@ export function createNodeActivities({ target, findOutage }: NodeDeps) {
 
     /**
      * The same, with what its Machine and the source object of that want it to have. What others have put on it stays. All of
-     * the metadata is one write: watchers see no state in between.
+     * the metadata is one write: watchers see no state in between. Where the API server refuses it, the taints are written
+     * without the rest, and where it refuses these, the marks alone.
      */
     async markAndUpdateNode(
       ref: ObjectRef,
       snapshot: MachineSnapshot,
       machine: KubeObject,
       source: KubeObject | undefined,
-    ): Promise<Node | undefined> {
-      const { marks, machine: of } = dialectOf(ref.dialect);
+    ): Promise<MarkedNode> {
+      const { machine: of } = dialectOf(ref.dialect);
       const node = await findNode(ref, snapshot);
-      if (node === undefined || isOfAnother(node, snapshot.providerID)) return undefined;
-      if (node.metadata.deletionTimestamp !== undefined) return node;
+      if (node === undefined || isOfAnother(node, snapshot.providerID)) return { node: undefined, refusals: [] };
+      if (node.metadata.deletionTimestamp !== undefined) return { node, refusals: [] };
       const key = { name: node.metadata.name, uid: node.metadata.uid };
+      const refusals: string[] = [];
       // First the status: an annotation says what was written there.
       const capacity = of.toNodePatch(machine, node, source)?.status;
       const inStatus = { ...localRequest(), subresource: 'status' } as const;
-      if (capacity !== undefined) await update(target, nodes, key, () => ({ status: capacity }), inStatus);
-      const change = (live: Node) => {
-        const patch = of.toNodePatch(machine, live, source);
-        const isMarked = toNodeSnapshot(marks, live, ref.name).managed;
-        if (isMarked && patch === undefined) return undefined;
-        const { metadata = {}, spec } = patch ?? {};
-        const others = (live.metadata.finalizers ?? []).filter((each) => each !== marks.nodeFinalizer);
-        const labels = { ...metadata.labels, [marks.nodeMachineLabel]: ref.name };
-        const wanted = { ...live.metadata.annotations, ...metadata.annotations };
-        const annotations = {
-          ...metadata.annotations,
-          ...machineOf(ref),
-          ...joiningAnnotations(ref, snapshot, wanted),
-        };
-        const finalizers = [...others, marks.nodeFinalizer];
-        const marked = isMarked ? metadata : { ...metadata, labels, annotations, finalizers };
-        return { metadata: marked, ...(spec && { spec }) };
+      const writeCapacity = () => update(target, nodes, key, () => ({ status: capacity }), inStatus);
+      const isWritten = capacity === undefined || (await unlessRefused(writeCapacity, refusals));
+      const write = (toPatch: (live: Node) => NodePatch | undefined) => {
+        const change = (live: Node) => toMarkedPatch(ref, snapshot, live, toPatch(live));
+        return update(target, nodes, key, change, localRequest());
       };
-      return update(target, nodes, key, change, localRequest());
+      const whole = (live: Node) => of.toNodePatch(machine, live, isWritten ? source : undefined);
+      const taints = (live: Node) => of.toTaintsPatch?.(machine, live);
+      const written = (await unlessRefused(() => write(whole), refusals)) ??
+        (await unlessRefused(() => write(taints), refusals)) ?? { answer: await write(() => undefined) };
+      return { node: written.answer, refusals };
     },
 
     /** What is out around a machine, for people; null: nothing. */
@@ -213,6 +214,37 @@ export function createNodeActivities({ target, findOutage }: NodeDeps) {
     const annotations = { ...machineOf(ref), ...joiningAnnotations(ref, machine, {}) };
     const metadata = { ...of, finalizers: [nodeFinalizer], labels, annotations };
     return orNull(() => target.patch(nodes, { name }, strategicMergePatch({ metadata }), localRequest()));
+  }
+}
+
+/** A merge patch of a Node with our marks, where it lacks them; undefined: nothing is to be written. */
+function toMarkedPatch(
+  ref: ObjectRef,
+  snapshot: MachineSnapshot,
+  live: Node,
+  patch: NodePatch | undefined,
+): object | undefined {
+  const { marks } = dialectOf(ref.dialect);
+  const isMarked = toNodeSnapshot(marks, live, ref.name).managed;
+  if (isMarked && patch === undefined) return undefined;
+  const { metadata = {}, spec } = patch ?? {};
+  const others = (live.metadata.finalizers ?? []).filter((each) => each !== marks.nodeFinalizer);
+  const labels = { ...metadata.labels, [marks.nodeMachineLabel]: ref.name };
+  const wanted = { ...live.metadata.annotations, ...metadata.annotations };
+  const annotations = { ...metadata.annotations, ...machineOf(ref), ...joiningAnnotations(ref, snapshot, wanted) };
+  const finalizers = [...others, marks.nodeFinalizer];
+  const marked = isMarked ? metadata : { ...metadata, labels, annotations, finalizers };
+  return { metadata: marked, ...(spec && { spec }) };
+}
+
+/** What a request answers; undefined where the API server refuses the object, whose reason is added. */
+async function unlessRefused<T>(request: () => Promise<T>, refusals: string[]): Promise<{ answer: T } | undefined> {
+  try {
+    return { answer: await request() };
+  } catch (error) {
+    if (!isInvalid(error)) throw error;
+    refusals.push(error.message);
+    return undefined;
   }
 }
 

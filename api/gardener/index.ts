@@ -3,7 +3,7 @@ import type { Dialect } from '../dialect.ts';
 import { describe } from './describe.ts';
 import { toIdentityPatch } from './machine/identity.ts';
 import { planUpdateInPlace } from './machine/in-place-update.ts';
-import { toNodePatch } from './machine/node-template.ts';
+import { toNodePatch, toTaintsPatch } from './machine/node-template.ts';
 import { isKept, planPreservation } from './machine/preservation.ts';
 import { toMachineSnapshot } from './machine/snapshot.ts';
 import { listSources, readSource, secretsOf, sourceNameOf, versionOf, zoneOf } from './machine/source.ts';
@@ -49,6 +49,7 @@ export const gardener: Dialect = {
     toEventNote,
     toIdentityPatch,
     toNodePatch,
+    toTaintsPatch,
     planPreservation,
     planUpdateInPlace,
   },

@@ -14,6 +14,7 @@ import type { RolloutProgress } from '../model/owner.ts';
 import { names } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
 import type { OwnerSet } from '../owner/objects.ts';
+import { problemsOfNodeTemplate } from './machine/node-template.ts';
 import { isPreserveValue } from './machine/preservation.ts';
 import { isTimeout, limitsProblem, requestOf, stageOf } from './machine/snapshot.ts';
 import {
@@ -55,11 +56,11 @@ const template: TemplateDialect = {
     if (field === 'disableHealthTimeout') return (a ?? false) === (b ?? false);
     return copiedSpecFields.includes(field) ? (a ?? 0) === (b ?? 0) : a === b;
   },
-  problemOf(spec: MachineSpec = {}) {
+  problemOf(spec: MachineSpec = {}, existing: readonly (MachineSpec | undefined)[]) {
     const { kind, name } = spec.class ?? {};
     if (!kind) return 'spec.template.spec.class.kind is missing: set it to MachineClass';
     if (!name) return 'spec.template.spec.class.name is missing: set it to the name of a MachineClass';
-    return limitsProblem(spec, 'spec.template.spec');
+    return limitsProblem(spec, 'spec.template.spec') ?? newNodeTemplateProblem(spec, existing);
   },
   toMachine({ metadata, spec }: OwnerSet) {
     const ofTemplate = spec?.template?.metadata?.annotations;
@@ -74,6 +75,17 @@ const template: TemplateDialect = {
     };
   },
 };
+
+/**
+ * What an API server would refuse of a Node, unless a set has it already: its machines run with what is accepted of it, and
+ * an owner that has worked so goes on.
+ */
+function newNodeTemplateProblem(spec: MachineSpec, existing: readonly (MachineSpec | undefined)[]) {
+  const problemsOf = (each: MachineSpec | undefined) =>
+    problemsOfNodeTemplate(each?.nodeTemplate, 'spec.template.spec');
+  const known = existing.flatMap(problemsOf);
+  return problemsOf(spec).find((problem) => !known.includes(problem));
+}
 
 /** Of phases that differ the earlier is deleted first; a phase that is not here ranks as Terminating. */
 const phaseOrder = ['Terminating', 'Failed', 'CrashLoopBackOff', 'Unknown', 'Pending', 'Available', 'Running'];

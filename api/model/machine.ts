@@ -75,6 +75,8 @@ export interface MachineSnapshot {
   readonly providerSpecDefaults?: Readonly<Record<string, unknown>>;
   /** Why no VM may be created for it: what is wrong with the object itself, with the field and the fix. */
   readonly problem?: string;
+  /** What of the things that it wants its Node to have no API server accepts, with the fields and the fix. */
+  readonly nodeProblem?: string;
   /** When somebody deletes its Node: the Machine is deleted, or its VM is replaced. */
   readonly onNodeDeleted: 'deleteMachine' | 'replaceVm';
   /** The annotation `replacedVm`: its VM was deleted to be replaced. Never where `onNodeDeleted` is `deleteMachine`. */
@@ -150,8 +152,8 @@ export function hasJoined(stage: MachineStage): boolean {
 
 /** What is being done with a Machine, or was done last: facts, which a dialect puts into its own words. */
 export interface MachineStep {
-  /** `claimNode`: whether the Node that the cloud names is that of this VM. */
-  readonly kind: 'create' | 'initialize' | 'claimNode' | 'join' | 'health' | 'drain' | 'deleteVm';
+  /** `claimNode`: whether the Node that the cloud names is that of this VM. `equipNode`: whether it has what the Machine says. */
+  readonly kind: 'create' | 'initialize' | 'claimNode' | 'join' | 'equipNode' | 'health' | 'drain' | 'deleteVm';
   readonly state: 'processing' | 'failed' | 'successful';
   /** What a drain in process waits for that others have to do, for people. */
   readonly waitsFor?: string;

@@ -5,7 +5,7 @@ import type { RolloutBlockers } from '../model/owner.ts';
 import type { Blocker } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
 import { isAvailable, minReadySecondsOf } from './availability.ts';
-import { failureOfSets } from './failure.ts';
+import { refusalOf } from './failure.ts';
 import { isActive } from './machines.ts';
 import type { OwnerDeployment, OwnerSet } from './objects.ts';
 import { controllerOf, groupByController } from './ownership.ts';
@@ -54,7 +54,7 @@ function reasonOf(api: OwnerApiAt, set: OwnerSet, machine: KubeObject): string {
 
 function problemOf(api: OwnerApi, deployment: OwnerDeployment, own: readonly OwnerSet[]): string | undefined {
   const newSet = newSetAmong(api, deployment, own);
-  const failure = failureOfSets(api, own, newSet);
+  const failure = refusalOf(api, deployment, own, newSet);
   if (failure !== undefined) return `${failure.reason}: ${failure.message}`.slice(0, maxReasonLength);
   if (newSet === undefined || !api.owner.isClosed(newSet, deployment)) return undefined;
   return `no machine may be created in MachineSet ${newSet.metadata.name}, as it or its deployment is frozen`;

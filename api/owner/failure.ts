@@ -9,6 +9,9 @@ export interface ReplicaFailure {
   readonly message?: string | undefined;
 }
 
+/** Reason of the condition Progressing while the API server refuses the set of the current template. */
+export const setRefused = 'MachineSetCreateError';
+
 /** The conditions of a set. */
 export function conditionsOfSet({ owner }: OwnerApi, { status }: OwnerSet): readonly OwnerCondition[] {
   const lists = (status ?? {}) as Readonly<Record<string, readonly OwnerCondition[] | undefined>>;
@@ -32,6 +35,17 @@ export function failureOfSets(
   newSet: OwnerSet | undefined,
 ): ReplicaFailure | undefined {
   return [...(newSet === undefined ? [] : [newSet]), ...own].map((set) => failureOfSet(api, set)).find(Boolean);
+}
+
+/** What the API server refuses to a deployment: machines, or the set of its current template. */
+export function refusalOf(
+  api: OwnerApi,
+  deployment: OwnerDeployment,
+  own: readonly OwnerSet[],
+  newSet: OwnerSet | undefined,
+): ReplicaFailure | undefined {
+  const refused = deployment.status?.conditions?.find(({ reason }) => reason === setRefused);
+  return failureOfSets(api, own, newSet) ?? (newSet === undefined ? refused : undefined);
 }
 
 export function isSameFailure(a: ReplicaFailure | undefined, b: ReplicaFailure | undefined): boolean {

@@ -51,7 +51,7 @@ describe('the annotations of an owner', () => {
     const strategy = { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } };
     const problems = ['5', '0'].map((value) => {
       const owner = { ...annotated({ [names.maxSurge]: value }), spec };
-      return [problemOfDeployment(api, { ...owner, spec: { ...spec, strategy } }), problemOfSet(api, owner)];
+      return [problemOfDeployment(api, { ...owner, spec: { ...spec, strategy } }, []), problemOfSet(api, owner)];
     });
     expect(problems).toEqual([
       [undefined, undefined],

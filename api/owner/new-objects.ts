@@ -5,6 +5,7 @@ import { apiVersionOf, type KubeObject, type ObjectMeta, type Resource } from '.
 import { replicasAnnotations } from './bounds.ts';
 import type { OwnerDeployment, OwnerSet } from './objects.ts';
 import { nextRevision } from './revision.ts';
+import { finalizersOf } from './template.ts';
 
 /** The MachineSet of a deployment's current template; `others` are the sets it has, for the revision. */
 export function toNewMachineSet(
@@ -68,7 +69,6 @@ export function toNewMachine(
   const { owner, marks } = api;
   const { metadata } = set.spec?.template ?? {};
   const { annotations, spec } = owner.template.toMachine(set);
-  const finalizers: unknown[] = Array.isArray(metadata?.['finalizers']) ? metadata['finalizers'] : [];
   const own: Record<string, string> = {
     ...(replaces !== undefined && { [names.replaces]: replaces }),
     ...(isKept && { [names.createdInRollout]: 'true' }),
@@ -79,7 +79,7 @@ export function toNewMachine(
       namespace: set.metadata.namespace ?? '',
       labels: { ...metadata?.labels },
       annotations: { ...annotations, ...own },
-      finalizers: finalizers.filter((one) => typeof one === 'string').filter((one) => one !== marks.finalizer),
+      finalizers: finalizersOf(set.spec?.template).filter((one) => one !== marks.finalizer),
       ownerReferences: [setReference(api, set)],
     },
     spec,

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { gardener as api } from '../gardener/index.ts';
 import type { MachineDeployment, MachineDeploymentSpec } from '../gardener/schema/machine-deployment.ts';
+import type { MachineSet } from '../gardener/schema/machine-set.ts';
 import { problemOfDeployment, problemOfSet } from './problem.ts';
 
 const metadata = { name: 'pool', uid: 'pool', resourceVersion: '1', creationTimestamp: '2026-08-19T10:00:00Z' };
@@ -38,6 +39,25 @@ const common: [string, Partial<MachineDeploymentSpec>][] = [
   ['spec.template.spec.machinePreserveTimeout is "1d"', { template: limited({ machinePreserveTimeout: '1d' }) }],
   ['spec.template.spec.maxEvictRetries is -1', { template: limited({ maxEvictRetries: -1 }) }],
 ];
+const ofNode = (nodeTemplate: object) => ({ template: limited({ nodeTemplate }) });
+const labelsOfNode = (labels: Record<string, string>) => ofNode({ metadata: { labels } });
+const withMetadata = (metadata: object) => ({
+  template: { metadata: { labels: { name: 'pool' }, ...metadata }, spec: { class: machineClass } },
+});
+const forSets: [string, Partial<MachineDeploymentSpec>][] = [
+  ['spec.template.metadata.labels has version="2.0 rc"', { template: labelled({ name: 'pool', version: '2.0 rc' }) }],
+  ['spec.template.metadata.labels has the key "bad key!"', { template: labelled({ name: 'pool', 'bad key!': 'a' }) }],
+  ['spec.template.metadata.annotations has the key "a/b/c"', withMetadata({ annotations: { 'a/b/c': 'a' } })],
+  ['spec.template.metadata.annotations has 262146 bytes', withMetadata({ annotations: { a: 'x'.repeat(262_145) } })],
+  ['spec.template.metadata.finalizers has "not one"', withMetadata({ finalizers: ['not one'] })],
+];
+const forNodes: [string, Partial<MachineDeploymentSpec>][] = [
+  ['spec.template.spec.nodeTemplate.metadata.labels has team="two words"', labelsOfNode({ team: 'two words' })],
+  [
+    'spec.template.spec.nodeTemplate.spec.taints has dedicated:NoSchedul',
+    ofNode({ spec: { taints: [{ key: 'dedicated', effect: 'NoSchedul' }] } }),
+  ],
+];
 const strategies: [string, Partial<MachineDeploymentSpec>][] = [
   ["spec.strategy.type is ''", { strategy: {} }],
   ["spec.strategy.type is 'rolling'", { strategy: { type: 'rolling' } }],
@@ -54,8 +74,8 @@ const strategies: [string, Partial<MachineDeploymentSpec>][] = [
   ],
 ];
 
-function problemOf(change: Partial<MachineDeploymentSpec>): string | undefined {
-  return problemOfDeployment(api, { metadata, spec: { ...good, ...change } } as MachineDeployment);
+function problemOf(change: Partial<MachineDeploymentSpec>, own: readonly MachineSet[] = []): string | undefined {
+  return problemOfDeployment(api, { metadata, spec: { ...good, ...change } } as MachineDeployment, own);
 }
 
 describe('the problem of an owner', () => {
@@ -79,16 +99,37 @@ describe('the problem of an owner', () => {
     expect(problemOf(change)).toBeUndefined();
   });
 
-  it.each([...common, ...strategies])('says: %s', (text, change) => {
+  it.each([...common, ...forSets, ...forNodes, ...strategies])('says: %s', (text, change) => {
     expect(problemOf(change)).toContain(text);
   });
 
-  it.each(common)('says of a set: %s', (text, change) => {
+  it.each([...common, ...forSets])('says of a set: %s', (text, change) => {
     expect(problemOfSet(api, { metadata, spec: { ...ofSet, ...change } })).toContain(text);
   });
 
+  it('is that the names of its sets would be too long', () => {
+    const named = (length: number) => ({ metadata: { ...metadata, name: 'x'.repeat(length) }, spec: good });
+    expect(problemOfDeployment(api, named(247) as MachineDeployment, [])).toBeUndefined();
+    expect(problemOfDeployment(api, named(248) as MachineDeployment, [])).toContain(
+      'metadata.name has 248 characters, and 247 is the most',
+    );
+  });
+
+  it('is not what a set has already that machines are made of: an owner that has worked so goes on', () => {
+    const setOf = (template: MachineDeploymentSpec['template']) => ({ metadata, spec: { ...ofSet, template } });
+    const wrong = labelsOfNode({ team: 'two words' });
+    const worse = labelsOfNode({ team: 'two words', pool: 'a b' });
+    const own = [setOf(good.template), setOf(wrong.template)];
+
+    expect(problemOf(wrong, own)).toBeUndefined();
+    expect(problemOf(labelsOfNode({ team: 'two words', more: 'yes' }), own)).toBeUndefined();
+    expect(problemOf(worse, own)).toContain('pool="a b"');
+    expect(problemOf(wrong, [setOf(good.template)])).toContain('team="two words"');
+    expect(problemOfSet(api, setOf(wrong.template))).toBeUndefined();
+  });
+
   it('is there for an owner without a spec, and none for a good set', () => {
-    expect(problemOfDeployment(api, { metadata })).toContain('spec.selector');
+    expect(problemOfDeployment(api, { metadata }, [])).toContain('spec.selector');
     expect(problemOfSet(api, { metadata, spec: ofSet })).toBeUndefined();
   });
 });

@@ -1,17 +1,43 @@
 /** Why nothing may be done for an owner of machines: pure. Our CRDs refuse such objects; other CRDs may accept them. */
 import type { OwnerApi } from '../dialect.ts';
+import { problemsOfAnnotations, problemsOfFinalizers, problemsOfLabels } from '../metadata-rules.ts';
 import { problemOfMinReadySeconds } from './availability.ts';
 import { boundsBlockOf, isPercentage, problemOfReplacementPolicy } from './bounds.ts';
 import { problemOfLimits } from './limits.ts';
-import type { OwnerCondition, OwnerDeployment, OwnerSet, StrategyBounds } from './objects.ts';
+import type { OwnerCondition, OwnerDeployment, OwnerSet, OwnerTemplate, StrategyBounds } from './objects.ts';
 import { problemOfRollback } from './rollback.ts';
+import { finalizersOf } from './template.ts';
 
 /** Reason of the condition that reports a problem: Progressing of a deployment, ReplicaFailure of a set. */
 export const invalidSpec = 'InvalidSpec';
 
-/** What is wrong with the spec of a deployment, with the field and the fix; undefined when nothing is. */
-export function problemOfDeployment(api: OwnerApi, deployment: OwnerDeployment): string | undefined {
-  return problemOfSpec(api, deployment.spec) ?? problemOfStrategy(api, deployment) ?? problemOfAnnotations(deployment);
+/**
+ * What is wrong with the spec of a deployment, with the field and the fix; undefined when nothing is.
+ * @param own its sets: see `TemplateDialect.problemOf`
+ */
+export function problemOfDeployment(
+  api: OwnerApi,
+  deployment: OwnerDeployment,
+  own: readonly OwnerSet[],
+): string | undefined {
+  const existing = own.map(({ spec }) => spec?.template?.spec);
+  return (
+    problemOfName(deployment) ??
+    problemOfSpec(api, deployment.spec, existing) ??
+    problemOfStrategy(api, deployment) ??
+    problemOfAnnotations(deployment)
+  );
+}
+
+/** Most characters of the name of an object, and those that a set has besides the name of its deployment. */
+const maxNameLength = 253;
+const setSuffixLength = 6;
+
+/** Names of machines are cut to their length, those of sets are not. */
+function problemOfName({ metadata: { name } }: OwnerDeployment): string | undefined {
+  const most = maxNameLength - setSuffixLength;
+  if (name.length <= most) return undefined;
+  return `metadata.name has ${name.length} characters, and ${most} is the most for the names of its MachineSets: choose a shorter one`;
 }
 
 function problemOfAnnotations(deployment: OwnerDeployment): string | undefined {
@@ -25,7 +51,9 @@ function problemOfAnnotations(deployment: OwnerDeployment): string | undefined {
 
 /** The same for a set. */
 export function problemOfSet(api: OwnerApi, set: OwnerSet): string | undefined {
-  return problemOfSpec(api, set.spec) ?? problemOfLimits(set) ?? problemOfMinReadySeconds(set);
+  return (
+    problemOfSpec(api, set.spec, [set.spec?.template?.spec]) ?? problemOfLimits(set) ?? problemOfMinReadySeconds(set)
+  );
 }
 
 /** The problem that the conditions report; undefined when they report none. */
@@ -33,7 +61,11 @@ export function reportedProblem(conditions: readonly OwnerCondition[] = []): str
   return conditions.find(({ reason }) => reason === invalidSpec)?.message;
 }
 
-function problemOfSpec({ owner }: OwnerApi, spec: OwnerSet['spec']): string | undefined {
+function problemOfSpec(
+  { owner }: OwnerApi,
+  spec: OwnerSet['spec'],
+  existing: readonly (object | undefined)[],
+): string | undefined {
   const { replicas = 0, selector, template } = spec ?? {};
   if (replicas < 0) return `spec.replicas is ${replicas}: set it to 0 or more`;
 
@@ -49,7 +81,19 @@ function problemOfSpec({ owner }: OwnerApi, spec: OwnerSet['spec']): string | un
   if (stray !== undefined) {
     return `spec.selector.matchLabels has ${stray.join('=')}, spec.template.metadata.labels has not: add it there`;
   }
-  return owner.template.problemOf(template?.spec);
+  return problemOfMetadata(template) ?? owner.template.problemOf(template?.spec, existing);
+}
+
+/** What sets and machines of a template get, and what an API server would refuse of that. */
+function problemOfMetadata(template: OwnerTemplate | undefined): string | undefined {
+  const { labels = {}, annotations = {} } = template?.metadata ?? {};
+  const path = 'spec.template.metadata';
+  const [problem] = [
+    ...problemsOfLabels(labels, `${path}.labels`),
+    ...problemsOfAnnotations(annotations, `${path}.annotations`),
+    ...problemsOfFinalizers(finalizersOf(template), `${path}.finalizers`),
+  ];
+  return problem;
 }
 
 function problemOfStrategy(api: OwnerApi, deployment: OwnerDeployment): string | undefined {

@@ -2,7 +2,14 @@
 import type { OwnerApi } from '../dialect.ts';
 import type { OwnerPlan } from '../model/owner.ts';
 import { toKubernetesTime } from '../time.ts';
-import { conditionsOfSet, failureOfDeployment, failureOfSet, isSameFailure, type ReplicaFailure } from './failure.ts';
+import {
+  conditionsOfSet,
+  failureOfDeployment,
+  failureOfSet,
+  isSameFailure,
+  type ReplicaFailure,
+  setRefused,
+} from './failure.ts';
 import type { OwnerCondition, OwnerDeployment, OwnerSet } from './objects.ts';
 import { invalidSpec } from './problem.ts';
 
@@ -59,7 +66,7 @@ function toProgressing(
   const present = status?.conditions?.find(({ type }) => type === 'Progressing');
   const failure =
     problem === undefined
-      ? refused && { reason: 'MachineSetCreateError', message: refused }
+      ? refused && { reason: setRefused, message: refused }
       : { reason: invalidSpec, message: problem };
   const wanted = failure
     ? { status: 'False', ...failure }

@@ -29,6 +29,14 @@ export function newSetName(deployment: string, hash: string): string {
   return `${deployment}-${encoded.slice(0, 5)}`;
 }
 
+/** Finalizers of the machines of a template. */
+export function finalizersOf(template: OwnerTemplate | undefined): string[] {
+  const finalizers: unknown[] = Array.isArray(template?.metadata?.['finalizers'])
+    ? template.metadata['finalizers']
+    : [];
+  return finalizers.filter((one) => typeof one === 'string');
+}
+
 /** The template of a set as its deployment had it. */
 export function withoutHash({ owner }: OwnerApi, template: OwnerTemplate): OwnerTemplate {
   const { [owner.keys.templateHash]: _, ...own } = template.metadata?.labels ?? {};

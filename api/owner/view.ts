@@ -49,7 +49,7 @@ export function toDeploymentView(
   const own = sets.filter((set) => controllerOf(set) === metadata.uid).toSorted(byAge);
   const newSet = newSetAmong(api, deployment, own);
   const hash = templateHash(api, spec?.template, status?.collisionCount);
-  const problem = problemOfDeployment(api, deployment);
+  const problem = problemOfDeployment(api, deployment, [...own, ...adoptable]);
   const { progressDeadlineSeconds = 0, revisionHistoryLimit } = spec ?? {};
   const bySet = groupByController(machines);
   const machinesOf = ({ metadata: { uid } }: OwnerSet) => bySet.get(uid) ?? [];

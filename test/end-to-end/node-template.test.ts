@@ -167,23 +167,78 @@ describe('the template of a Node', () => {
     await millwright.untilPhase(ref, 'Running');
   });
 
-  it('that the API server refuses is an Event, stops nothing else, and changes nothing', async () => {
-    const ref = await running('template-4');
-    await edit(ref, { metadata: { labels: { pool: 'not a label value' } } });
-    await until(
-      'an Event says why',
-      async () => {
-        const { items } = await millwright.control.list(events, { namespace: ref.namespace });
-        return items.some(
-          ({ regarding, reason, note }) =>
-            regarding?.uid === ref.uid && reason === 'NodeTemplateRefused' && note?.includes('not a label value'),
-        );
+  it('that no API server accepts in part reaches the Node in all other parts, and the Machine says so until it is corrected', async () => {
+    const taints = [
+      { key: 'dedicated', value: 'accel', effect: 'NoSchedule' },
+      { key: 'typo', effect: 'NoSchedul' },
+    ];
+    const ref = await running('template-4', {
+      metadata: { labels: { team: 'two words', pool: 'a' }, annotations: { note: 'a' } },
+      spec: { taints },
+    });
+
+    const node = await nodeOf(ref);
+    expect(taintsOf(node)).toEqual(['dedicated=accel:NoSchedule']);
+    expect(node.metadata).toMatchObject({ labels: { pool: 'a' }, annotations: { note: 'a' } });
+    expect(node.metadata.labels).not.toHaveProperty('team');
+    const operation = await untilOperation(ref, 'Failed');
+    expect(operation.description).toContain(
+      'spec.nodeTemplate.metadata.labels has team="two words": write the value as',
+    );
+    expect(operation.description).toContain(
+      'spec.nodeTemplate.spec.taints has typo:NoSchedul: its effect: set it to one of',
+    );
+    await untilEvent(ref, 'team="two words"');
+    await until('it is blocked on a correction', async (see) => {
+      const { blockedOn, waitingFor = '' } = see(await millwright.describe(ref));
+      return blockedOn === 'MachineSpec' && waitingFor.includes('typo:NoSchedul');
+    });
+
+    await edit(ref, { metadata: { labels: { team: 'two-words' } }, spec: { taints: [{ ...taints[0] }] } });
+    await millwright.untilNode(ref, 'has the label', ({ metadata }) => metadata.labels?.['team'] === 'two-words');
+    expect((await untilOperation(ref, 'Successful')).type).toBe('Update');
+    expect(await millwright.describe(ref)).not.toHaveProperty('blockedOn');
+    await millwright.remove(ref);
+  });
+
+  it('that the API server refuses leaves the taints on the Node before it is Running, and the Machine says so', async () => {
+    const taints = [{ key: 'dedicated', effect: 'NoSchedule' }];
+    // With the note of what was applied the Node would have more annotations than it may.
+    const annotations = { large: 'x'.repeat(140_000) };
+    const ref = await running('template-7', { metadata: { annotations, labels: { pool: 'a' } }, spec: { taints } });
+
+    const node = await nodeOf(ref);
+    expect(taintsOf(node)).toEqual(['dedicated=:NoSchedule']);
+    expect(node.metadata.labels).not.toHaveProperty('pool');
+    expect((await untilOperation(ref, 'Failed')).description).toContain('may not be more than 262144 bytes');
+    await untilEvent(ref, 'may not be more than 262144 bytes');
+
+    await edit(ref, { metadata: { annotations: { large: null } }, spec: null });
+    await millwright.untilNode(ref, 'has the label and not the taint', (live) => {
+      return live.metadata.labels?.['pool'] === 'a' && taintsOf(live).length === 0;
+    });
+    await untilOperation(ref, 'Successful');
+    await millwright.remove(ref);
+  });
+
+  async function untilOperation(ref: ObjectRef, state: string) {
+    return until(
+      `what was done to the Node has ${state}`,
+      async (see) => {
+        const { lastOperation } = see(await millwright.control.get(machines, ref)).status ?? {};
+        return lastOperation?.type === 'Update' && lastOperation.state === state ? lastOperation : undefined;
       },
       { describe: () => millwright.story() },
     );
-    expect((await nodeOf(ref)).metadata.labels).not.toHaveProperty('pool');
+  }
 
-    await edit(ref, { metadata: { labels: { pool: null } } });
-    await millwright.remove(ref);
-  });
+  async function untilEvent(ref: ObjectRef, text: string): Promise<void> {
+    await until('an Event says why', async () => {
+      const { items } = await millwright.control.list(events, { namespace: ref.namespace });
+      return items.some(
+        ({ regarding, reason, note }) =>
+          regarding?.uid === ref.uid && reason === 'NodeTemplateRefused' && note?.includes(text),
+      );
+    });
+  }
 });

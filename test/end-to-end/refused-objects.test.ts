@@ -66,6 +66,16 @@ describe('what the API server refuses to create', () => {
     return items.filter((each) => each.reason === reason).map(({ note }) => note);
   }
 
+  /** Waits until the workflow of the deployment is blocked on this, or on nothing. */
+  async function untilStuck(blocker?: string): Promise<void> {
+    const { namespace, temporal } = millwright;
+    const isOpen = `MillwrightInstallation = '${namespace}' AND WorkflowType = 'rollout' AND ExecutionStatus = 'Running'`;
+    const query = `${isOpen} AND MillwrightBlockedOn ${blocker === undefined ? 'IS NOT NULL' : `= '${blocker}'`}`;
+    await until(`it is blocked on ${blocker ?? 'nothing'}`, async (see) => {
+      return see(await temporal.workflow.count(query)).count === (blocker === undefined ? 0 : 1);
+    });
+  }
+
   it('[mcm 68] is said by Progressing and ReplicaFailure, in the words of machine-controller-manager, until it is created', async () => {
     await refuse('machinesets');
     await refuse('machines');
@@ -83,6 +93,13 @@ describe('what the API server refuses to create', () => {
     await until('an Event says it', async (see) =>
       see(await notesOf('MachineSetCreateError')).includes(ofSet.message ?? ''),
     );
+    const refusal = 'MachineSetCreateError: Failed to create new machine set "pool-';
+    expect((await millwright.command('get', 'deployments')).output).toContain(refusal);
+    expect((await millwright.command('rollout', 'status', 'pool', '--watch', 'false')).output).toContain(refusal);
+    await untilStuck('KubernetesApi');
+    const { output } = await millwright.command('stuck');
+    expect(output).toMatch(/^KubernetesApi: 1 rollout\. .*\n {2}\S+\/pool: since \S+, .*no more machinesets today/m);
+    expect(output).toContain('To unblock: Check that the API servers answer');
 
     await allow('machinesets');
     const failure = { type: 'ReplicaFailure', status: 'True', reason: 'FailedCreate' };
@@ -91,6 +108,7 @@ describe('what the API server refuses to create', () => {
       describe: () => millwright.story(),
     });
     expect(told).toMatchObject({ ...failure, message });
+    expect((await millwright.command('get', 'deployments')).output).toContain('FailedCreate: ');
     const [set, ...others] = await millwright.setsOf('pool');
     expect(others).toEqual([]);
     expect(set?.status?.machineSetCondition).toMatchObject([{ ...failure, message }]);
@@ -112,6 +130,8 @@ describe('what the API server refuses to create', () => {
       },
       { describe: () => millwright.story() },
     );
+
+    await untilStuck();
 
     // The same where there are machines already: those stay.
     await refuse('machinesets');

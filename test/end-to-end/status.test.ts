@@ -1,5 +1,5 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { machineDeployments } from '../../api/gardener/resources.ts';
+import { machineDeployments, machineSets } from '../../api/gardener/resources.ts';
 import { workflowId } from '../../api/workflow-id.ts';
 import { events } from '../../kube/core.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
@@ -105,5 +105,78 @@ describe('owners of machines', () => {
     const startsMs: number[] = [];
     for await (const { startTime } of temporal.workflow.list({ query })) startsMs.push(startTime.getTime());
     expect(Date.parse(failure.eventTime ?? '')).toBeGreaterThanOrEqual(Math.min(...startsMs) + 20_000);
+  });
+
+  it('name machines so that their Nodes can have the names as labels, however long their own names are', async () => {
+    const name = 'x'.repeat(100);
+    const labels = { pool: 'long' };
+    await millwright.createDeployment(name, 1, {
+      selector: { matchLabels: labels },
+      template: { metadata: { labels }, spec: { class: { kind: 'MachineClass', name: 'small' } } },
+    });
+
+    const machine = await until('it runs', async (see) => {
+      const found = see(await millwright.machines()).find(({ metadata }) => metadata.name.startsWith('xxx'));
+      return found !== undefined && phaseOf(found) === 'Running' ? found : undefined;
+    });
+
+    expect(machine.metadata.name).toMatch(/^x{58}[a-z0-9]{5}$/);
+  });
+
+  describe('whose template no API server accepts', () => {
+    const small = { class: { kind: 'MachineClass', name: 'small' } };
+    const ofNode = (name: string, team: string) => ({
+      metadata: { labels: { name } },
+      spec: { ...small, nodeTemplate: { metadata: { labels: { team } } } },
+    });
+    const wrong = 'spec.template.spec.nodeTemplate.metadata.labels has team="two words"';
+
+    it('say so, everywhere people look, until it is corrected', async () => {
+      const template = { metadata: { labels: { name: 'canary', version: '2.0 rc' } }, spec: small };
+      await millwright.createDeployment('canary', 1, { template });
+      await millwright.createDeployment('accel', 1, { template: ofNode('accel', 'two words') });
+
+      const label = 'spec.template.metadata.labels has version="2.0 rc"';
+      await millwright.untilEvent('canary', 'InvalidSpec', label);
+      await millwright.untilEvent('accel', 'InvalidSpec', wrong);
+      const stuck = await until('both are stuck', async () => {
+        const { output } = await millwright.command('stuck');
+        return /^OwnerSpec: 2 rollouts\./m.test(output) && !output.includes('it does not answer') ? output : undefined;
+      });
+      expect(stuck).toMatch(
+        /\/canary: since \S+, waits for a correction of its spec: spec\.template.*version="2\.0 rc"/,
+      );
+      expect((await millwright.command('get', 'deployments')).output).toContain(label);
+      const status = await millwright.command('rollout', 'status', 'canary');
+      expect(status).toMatchObject({ code: 1, output: expect.stringContaining(`is invalid: ${label}`) });
+      expect([...(await millwright.machinesOf('canary')), ...(await millwright.machinesOf('accel'))]).toEqual([]);
+
+      await millwright.changeDeployment('canary', { spec: { template: { metadata: { labels: { version: null } } } } });
+      await millwright.changeDeployment('accel', { spec: { template: ofNode('accel', 'two-words') } });
+      for (const name of ['canary', 'accel']) {
+        await untilTrue(`${name} runs`, async () => (await setOf(name))?.status?.readyReplicas === 1);
+      }
+      const { namespace, temporal } = millwright;
+      const query = `MillwrightInstallation = '${namespace}' AND MillwrightBlockedOn = 'OwnerSpec' AND ExecutionStatus = 'Running'`;
+      await untilTrue('nothing is stuck', async () => (await temporal.workflow.count(query)).count === 0);
+    });
+
+    it('go on to scale where their machines have what is accepted of it already', async () => {
+      const { namespace, control } = millwright;
+      const template = ofNode('old', 'two words');
+      const selector = { matchLabels: { name: 'old' } };
+      const metadata = { namespace, name: 'old-set', labels: { name: 'old' } };
+      await control.create(machineSets, { metadata, spec: { replicas: 1, selector, template } });
+      await untilTrue('its machine runs', async () => (await setOf('old'))?.status?.readyReplicas === 1);
+
+      await millwright.createDeployment('old', 2, { template });
+      await untilTrue(
+        'it has adopted the set, and scaled it',
+        async () => (await setOf('old'))?.status?.readyReplicas === 2,
+      );
+
+      await millwright.changeDeployment('old', { spec: { template: ofNode('old', 'three more words') } });
+      await millwright.untilEvent('old', 'InvalidSpec', 'team="three more words"');
+    });
   });
 });

@@ -1,6 +1,9 @@
 /** Calls to a Kubernetes API server, which may be away for hours. */
 import { type Failure, isActivityFailure, toFailure } from './failure.ts';
 
+/** What a person can do about a request that is refused or not answered. */
+export const checkApiServers = 'Check that the API servers answer Millwright and that its account may do this.';
+
 /** How an outage is waited for. */
 export interface OutageOptions {
   readonly firstPauseMs: number;

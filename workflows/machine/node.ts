@@ -39,6 +39,11 @@ export function isOutdated({ node, isTemplateRefused = false }: MachineState): b
   return node.state === 'present' && node.outdated === true && !isTemplateRefused;
 }
 
+/** What the Node lacks of what the Machine wants it to have, because no API server accepts it, or this one does not. */
+export function lackOf({ machine, nodeRefusal }: MachineState): string | undefined {
+  return [machine.nodeProblem, nodeRefusal].filter((each) => each !== undefined).join('; ') || undefined;
+}
+
 /** Whether somebody deleted the Node. */
 export function isNodeDeleted({ node, replacedNodeUid }: MachineState): boolean {
   return node.state === 'present' && node.deleting && node.uid !== replacedNodeUid;
@@ -91,6 +96,8 @@ export async function syncNode(state: MachineState, facts: Facts): Promise<boole
   });
   putNode(state, seen.node);
   state.isTemplateRefused = seen.isTemplateRefused === true;
+  if (seen.nodeRefusal !== undefined) state.nodeRefusal = seen.nodeRefusal;
+  else if (wasOutdated) delete state.nodeRefusal;
   setMachine(state, seen.machine);
   showSearchAttributes(state);
   return seen.machine.stage === facts.stage;

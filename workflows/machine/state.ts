@@ -67,6 +67,10 @@ export interface PersistedState {
   failedRun?: FailedRun;
   /** Name of its MachineDeployment, as a watcher has seen it. */
   deployment?: string;
+  /** What the API server has refused last of what the Machine wants its Node to have. */
+  nodeRefusal?: string;
+  /** What the status says that the Node lacks. */
+  reportedLack?: string;
 }
 
 /** What an operator sees of the work on a machine: `describe` without what the Machine says itself. */
@@ -238,7 +242,8 @@ export function toPersisted(state: MachineState): PersistedState {
     stale,
     wasRead,
   } = state;
-  const { failedRun, deployment, replacing, replacedNodeUid, heardAskedAt, maintenance } = state;
+  const { failedRun, deployment, nodeRefusal, reportedLack, replacing, replacedNodeUid, heardAskedAt, maintenance } =
+    state;
   return {
     machine,
     node,
@@ -267,6 +272,8 @@ export function toPersisted(state: MachineState): PersistedState {
     ...(heardAskedAt !== undefined && { heardAskedAt }),
     ...(failedRun !== undefined && { failedRun }),
     ...(deployment !== undefined && { deployment }),
+    ...(nodeRefusal !== undefined && { nodeRefusal }),
+    ...(reportedLack !== undefined && { reportedLack }),
   };
 }
 

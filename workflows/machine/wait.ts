@@ -12,7 +12,7 @@ import type { MachineReading } from '../../activities/machine/index.ts';
 import { hasJoined } from '../../api/model/machine.ts';
 import { isNewer, type ObjectRef } from '../../api/model/ref.ts';
 import { isOutage } from '../calls/failure.ts';
-import { untilAnswered as untilApiAnswers } from '../calls/kubernetes.ts';
+import { checkApiServers, untilAnswered as untilApiAnswers } from '../calls/kubernetes.ts';
 import { kubernetes } from './kubernetes.ts';
 import { putMachine, putNode } from './observe.ts';
 import { isPastCreation } from './outcome.ts';
@@ -98,7 +98,7 @@ export async function untilAnswered<T>(state: MachineState, doing: string, call:
         waitingFor: 'a Kubernetes API server to answer',
         blockedOn: 'KubernetesApi',
         error,
-        unblock: 'Check that the API servers answer Millwright and that its account may do this.',
+        unblock: checkApiServers,
       });
       isReported ||= pauseMs === maxPauseMs;
       if (isReported) showSearchAttributes(state);

@@ -6,7 +6,7 @@ import { isActivityFailure } from '../calls/failure.ts';
 import { actOnOwner, listBlockers } from './calls.ts';
 import { afterOutage, deadlineMs, isDue, tick, withNewDeadline } from './clock.ts';
 import { planLateReport } from './plan.ts';
-import { blockOn, toLateFailure, toLateNote } from './report.ts';
+import { showBlocker, toLateFailure, toLateNote } from './report.ts';
 import type { OwnerRun } from './state.ts';
 
 /** A timer that fires this late means that Temporal or all workers were down, ms. */
@@ -45,7 +45,7 @@ export async function checkDeadline(run: OwnerRun, view: OwnerView): Promise<voi
   const isOver = clock !== undefined && isDue(clock, view, Date.now());
   if (!isOver && (!clock?.isLate || run.blockedBy !== undefined)) {
     if (!clock?.isLate) run.blockedBy = undefined;
-    blockOn(run, run.blockedBy?.blockedOn ?? (run.isHeld ? 'Outage' : undefined));
+    showBlocker(run);
     return;
   }
   const blockedBy = await readBlockers(run.ref);
@@ -63,7 +63,7 @@ export async function checkDeadline(run: OwnerRun, view: OwnerView): Promise<voi
   const late = { ...clock, isLate: true };
   run.clock = late;
   run.blockedBy = blockedBy ?? undefined;
-  blockOn(run, blockedBy?.blockedOn);
+  showBlocker(run);
   if (!isFailed) return;
   const state = { clock: late, ...(blockedBy !== null && { blockedBy }) };
   throw toLateFailure(run.ref, state, { deadlineMs: run.deadlineMs, rolledBack });

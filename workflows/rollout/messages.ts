@@ -37,12 +37,16 @@ export interface OwnerDescription {
   readonly progressAt?: string;
   readonly deadline?: string;
   /**
-   * From the deadline until there is progress: what blocked the rollout when the deadline passed. `WorkflowTask`: the limits of
-   * its namespace do not answer.
+   * While its spec is not valid, requests fail for long, or an outage keeps unhealthy machines; and from the deadline until there is
+   * progress. `WorkflowTask`: the limits of its namespace do not answer.
    */
   readonly blockedOn?: Blocker;
+  /** What blocked the rollout when the deadline passed. */
   readonly blockedBy?: RolloutBlockers;
-  readonly lastError?: { readonly code: string; readonly message: string; readonly at: string };
+  /** The last request that was refused or not answered, and since when requests fail. */
+  readonly lastError?: { readonly code: string; readonly message: string; readonly at: string; readonly since: string };
+  /** What would unblock it, an imperative sentence. */
+  readonly unblock?: string;
   /** The failed run that this one has taken over from; left out for a late one. */
   readonly failedRun?: FailedRun;
 }

@@ -10,6 +10,7 @@ import { ownerNeeds, toTasks } from '../../api/owner/needs.ts';
 import { sumOf } from '../../api/owner/set-counts.ts';
 import { waitsOf } from '../../api/owner/waits.ts';
 import type { Failure } from '../calls/failure.ts';
+import { checkApiServers } from '../calls/kubernetes.ts';
 import { failedRunText } from '../failed-run.ts';
 import { type OwnerDescription, progressDeadlineFailure, type RolloutState } from './messages.ts';
 import type { OwnerRun } from './state.ts';
@@ -19,9 +20,9 @@ const blockedOnKey = defineSearchAttributeKey(searchAttributes.blockedOn, Search
 /** Describes a run by its newest reading. */
 export function report(run: OwnerRun, view: OwnerView, doing: string): void {
   const { clock, blockedBy, description } = run;
-  const { failedRun, outage, limit } = description;
-  const waitsFor = waitsOf(view);
-  run.description = {
+  const { failedRun, outage, limit, lastError } = description;
+  const waitsFor = run.isInvalid ? `a correction of its spec: ${view.problem}` : waitsOf(view);
+  run.description = withBlock(run, {
     doing,
     since: doing === description.doing ? description.since : new Date().toISOString(),
     needs: ownerNeeds(view),
@@ -35,9 +36,10 @@ export function report(run: OwnerRun, view: OwnerView, doing: string): void {
     ...(outage !== undefined && view.health?.asking && { outage }),
     ...(limit !== undefined && view.limits && { limit }),
     ...(clock && { progressAt: timeOf(clock.sinceMs), deadline: timeOf(clock.sinceMs + run.deadlineMs) }),
-    ...(blockedBy && { blockedOn: blockedBy.blockedOn, blockedBy }),
+    ...(blockedBy && { blockedBy }),
+    ...(run.failuresInARow > 0 && lastError && { lastError }),
     ...(failedRun && { failedRun }),
-  };
+  });
   setCurrentDetails(toMarkdown(run.description));
 }
 
@@ -52,16 +54,19 @@ export function showHolds(run: OwnerRun, outage: string | undefined, limited: Li
   setCurrentDetails(toMarkdown(run.description));
 }
 
-/** Describes a run whose last request was refused or not answered. */
+/** Describes a run whose last request was refused, or not answered in an outage. */
 export function reportError(
   run: OwnerRun,
   { code, message, blockedOn }: Pick<Failure, 'code' | 'message' | 'blockedOn'>,
+  isOutage: boolean,
 ): void {
-  const lastError = { code, message, at: new Date().toISOString() };
+  const at = new Date().toISOString();
+  const lastError = { code, message, at, since: run.description.lastError?.since ?? at };
   const isOfLimits = blockedOn === 'WorkflowTask';
+  const ofApi = isOutage ? 'waiting for the Kubernetes API' : 'trying again what the Kubernetes API has refused';
   run.description = {
     ...run.description,
-    doing: isOfLimits ? 'waiting for the limits of its namespace' : 'waiting for the Kubernetes API',
+    doing: isOfLimits ? 'waiting for the limits of its namespace' : ofApi,
     ...(isOfLimits && { blockedOn }),
     lastError,
   };
@@ -72,11 +77,28 @@ function timeOf(ms: number): string {
   return new Date(ms).toISOString();
 }
 
+/** A description with what blocks the owner, and what helps where its machines do not say that. */
+function withBlock(run: OwnerRun, description: OwnerDescription): OwnerDescription {
+  const { blockedOn: _, unblock: __, ...rest } = description;
+  const blockedOn = blockerOf(run);
+  const remedy = run.isInvalid ? 'Correct the spec; the change is picked up at once.' : checkApiServers;
+  const isOwn = run.isInvalid || run.isRefused;
+  return { ...rest, ...(blockedOn && { blockedOn }), ...(isOwn && { unblock: remedy }) };
+}
+
+/** What an owner waits for that people or other systems have to do. */
+function blockerOf({ isInvalid, isHeld, isRefused, blockedBy }: OwnerRun): Blocker | undefined {
+  if (isInvalid) return 'OwnerSpec';
+  return blockedBy?.blockedOn ?? (isRefused ? 'KubernetesApi' : isHeld ? 'Outage' : undefined);
+}
+
 /** Sets the search attribute of what the workflow waits for: one event, and only when it changes. */
-export function blockOn(run: OwnerRun, blocker: Blocker | undefined): void {
+export function showBlocker(run: OwnerRun): void {
+  const blocker = blockerOf(run);
   if (run.shownBlocker === blocker) return;
   run.shownBlocker = blocker;
   upsertSearchAttributes([{ key: blockedOnKey, value: blocker ?? null }]);
+  run.description = withBlock(run, run.description);
 }
 
 /** The failure of a run past its progress deadline, with the machines that block it and why. */
@@ -113,7 +135,7 @@ export function doingOf({ problem, paused, deleting, orphans }: OwnerView, isIdl
 /** The description as Markdown. */
 export function toMarkdown(description: OwnerDescription): string {
   const { doing, since, needs, replicas, waitsFor, outage, limit, progressAt, deadline } = description;
-  const { blockedOn, blockedBy, lastError, failedRun } = description;
+  const { blockedOn, blockedBy, lastError, unblock, failedRun } = description;
   const { desired, total, active, available } = replicas;
   const lines = [
     `- **Doing**: ${doing}, since ${since}`,
@@ -133,6 +155,7 @@ export function toMarkdown(description: OwnerDescription): string {
   lines.push(...toLines(blockedBy).map((line) => `- ${line}`));
   if (lastError !== undefined)
     lines.push(`- **Last error**: ${lastError.code} at ${lastError.at}: ${lastError.message}`);
+  if (unblock !== undefined) lines.push(`- **To unblock**: ${unblock}`);
   if (failedRun !== undefined) lines.push(`- **Last failed run**: ${failedRunText(failedRun)}`);
   return lines.join('\n');
 }

@@ -123,6 +123,7 @@ async function start(first: OwnerView, before?: RolloutState): Promise<void> {
   });
 }
 
+const blockedOn = async (of = handle) => (await of.describe()).typedSearchAttributes.get(blockedOnKey);
 const doing = async () => (await handle.query(describeOwnerQuery)).doing;
 /** Has it look again every half second, for this long, ms. */
 async function keepSending(signal: typeof retryNowSignal | typeof refreshSignal, ms: number): Promise<void> {
@@ -319,15 +320,47 @@ describe('the workflow of an owner', () => {
     expect([readings, plans.length]).toEqual([2, 1]);
   });
 
-  it('says that an owner is not valid, once, and ends', async () => {
+  it('says that an owner is not valid, once, and is blocked until it is corrected', async () => {
     const problem = 'spec.selector is missing';
     act = () => {
       view = { ...lacking, problem };
     };
     await start({ ...lacking, problem, outdated: ['status'] });
-    await handle.result();
+    await workflows.until(() => readings === 2);
     expect(plans).toMatchObject([{ report: { problem }, create: [] }]);
-    expect(await doing()).toBe(`nothing: the spec is invalid (${problem})`);
+    expect(await handle.query(describeOwnerQuery)).toMatchObject({
+      doing: `nothing: the spec is invalid (${problem})`,
+      waitsFor: `a correction of its spec: ${problem}`,
+      blockedOn: 'OwnerSpec',
+      unblock: 'Correct the spec; the change is picked up at once.',
+    });
+    expect(await blockedOn()).toBe('OwnerSpec');
+
+    view = atRest;
+    await handle.signal(ownerObservedSignal, { ...atRest, outdated: ['status'] });
+    await handle.result();
+    expect(await blockedOn()).toBeUndefined();
+  });
+
+  it('is blocked on the API server while that refuses its requests again and again', async () => {
+    act = () => {
+      if (plans.length === 6) view = atRest;
+      else throw ApplicationFailure.create({ type: 'InvalidArgument', message: 'no', nonRetryable: true });
+    };
+    await start(lacking);
+    await workflows.until(() => plans.length === 3);
+    expect(await blockedOn()).toBeUndefined();
+    await workflows.until(() => plans.length === 5);
+    expect(await blockedOn()).toBe('KubernetesApi');
+    expect(await handle.query(describeOwnerQuery)).toMatchObject({
+      doing: 'trying again what the Kubernetes API has refused',
+      blockedOn: 'KubernetesApi',
+      lastError: { code: 'InvalidArgument', message: 'no' },
+      unblock: expect.stringContaining('Check that the API servers'),
+    });
+
+    await handle.result();
+    expect(await blockedOn()).toBeUndefined();
   });
 
   it('begins a new run for a new template, before it does anything for that', async () => {
@@ -362,7 +395,6 @@ describe('the workflow of an owner', () => {
 describe('a rollout with a progress deadline', () => {
   /** One machine of three is missing, and its place is not free. */
   const stuck: OwnerView = { ...waiting, progress: 'updated', progressDeadlineSeconds: 2 };
-  const blockedOn = async (of: VirtualHandle) => (await of.describe()).typedSearchAttributes.get(blockedOnKey);
   const current = () => workflows.temporal.handle(handle.workflowId);
   const reported = () => plans.flatMap(({ report }) => report?.progress ?? []);
 

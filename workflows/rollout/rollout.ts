@@ -14,7 +14,7 @@ import {
 import type { OwnerKind } from '../../activities/owner/index.ts';
 import type { OwnerView } from '../../api/model/owner.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
-import { safeAlphabet } from '../../api/names.ts';
+import { maxLabelLength, safeAlphabet } from '../../api/names.ts';
 import { ownerNeeds } from '../../api/owner/needs.ts';
 import { sumOf } from '../../api/owner/set-counts.ts';
 import { isOutage, toFailure } from '../calls/failure.ts';
@@ -26,7 +26,7 @@ import { checkDeadline, watchDeadline } from './deadline.ts';
 import { withRules } from './earlier-readings.ts';
 import { describeOwnerQuery, ownerObservedSignal, progressDeadlineFailure, type RolloutState } from './messages.ts';
 import { isEmpty, isWorthAStep, planOwner } from './plan.ts';
-import { blockOn, doingOf, report, reportError, showHolds } from './report.ts';
+import { doingOf, report, reportError, showBlocker, showHolds } from './report.ts';
 import { newOwnerRun, type OwnerRun, toRolloutState, withOwnCreations, withOwnReplacements } from './state.ts';
 
 /**
@@ -83,8 +83,11 @@ async function runOwner(ref: ObjectRef, kind: OwnerKind, before?: RolloutState):
     if (outcome === 'gone') return;
     if (outcome === 'done' && run.observed === undefined && !run.refreshNow) return;
     // The next run starts with a reading, so signals that this run has not handled are not lost.
-    if (outcome === 'replaced' || isLong()) await continueAsNew<typeof rollout>(ref, toRolloutState(run));
-    run.failuresInARow = outcome === 'requestFailed' ? run.failuresInARow + 1 : 0;
+    if (outcome === 'replaced' || isLong()) {
+      forgetBlocks(run);
+      await continueAsNew<typeof rollout>(ref, toRolloutState(run));
+    }
+    countFailures(run, outcome === 'requestFailed' ? run.failuresInARow + 1 : 0);
     if (outcome === 'requestFailed')
       await condition(() => run.refreshNow, Math.min(500 * 2 ** run.failuresInARow, 5_000), {
         summary: 'next reading after a failed request',
@@ -110,6 +113,26 @@ async function runOwner(ref: ObjectRef, kind: OwnerKind, before?: RolloutState):
       await condition(() => run.refreshNow || asksForStep(run) || isLong());
     }
   }
+}
+
+/** So many failed requests in a row, with growing pauses between them, are no short outage any more. */
+const failuresUntilBlocked = 4;
+
+/** Notes how many requests have failed in a row. When they go on to fail a search for blocked workflows finds the owner. */
+function countFailures(run: OwnerRun, failuresInARow: number): void {
+  run.failuresInARow = failuresInARow;
+  const isOfLimits = run.description.blockedOn === 'WorkflowTask';
+  const isRefused = failuresInARow >= failuresUntilBlocked && !isOfLimits;
+  if (isRefused === run.isRefused || !patched('refusals-in-search-attributes')) return;
+  run.isRefused = isRefused;
+  showBlocker(run);
+}
+
+/** The next run finds out by itself, and knows nothing of the search attribute. */
+function forgetBlocks(run: OwnerRun): void {
+  if (!run.isInvalid && !run.isRefused) return;
+  Object.assign(run, { isInvalid: false, isRefused: false });
+  showBlocker(run);
 }
 
 function handleMessages(run: OwnerRun): void {
@@ -175,13 +198,16 @@ async function runStep(run: OwnerRun, observed: OwnerView | undefined): Promise<
     const { view } = reading;
     run.hash ??= view.template.hash;
     if (run.hash !== view.template.hash) return 'replaced';
+    const isInvalid = view.problem !== undefined && !view.deleting;
+    if (isInvalid !== run.isInvalid && patched('invalid-owners-are-blocked')) run.isInvalid = isInvalid;
     await checkDeadline(run, view);
     const isComplete = sumOf(view.sets, ({ active }) => active) >= view.replicas;
     if (isComplete) run.unfilled.clear(); // nothing has to be made in their place
     const known = withOwnReplacements(run, withOwnCreations(run, reading));
     const plan = planOwner(known, newName, isReportedLate(run.clock, view));
+    if (isEmpty(plan)) countFailures(run, 0);
     report(run, view, doingOf(view, isEmpty(plan)));
-    if (isEmpty(plan)) return ownerNeeds(view).length === 0 ? 'done' : 'waiting';
+    if (isEmpty(plan)) return ownerNeeds(view).length === 0 && !run.isInvalid ? 'done' : 'waiting';
     for (const { set, id } of plan.create) run.planned.set(set, id);
     const { outage, replaced = [], limited } = (await actOnOwner(ref, kind, plan)) ?? {};
     const refused = new Set(limited?.names);
@@ -196,7 +222,7 @@ async function runStep(run: OwnerRun, observed: OwnerView | undefined): Promise<
     for (const name of replaced) run.unfilled.add(name);
     showHolds(run, outage, limited);
     run.isHeld = outage !== undefined && patched('blocked-on-an-outage');
-    if (run.isHeld) blockOn(run, run.blockedBy?.blockedOn ?? 'Outage');
+    if (run.isHeld) showBlocker(run);
     if (outage !== undefined) return 'held';
     if (limited !== undefined) return limited.isOwn ? 'limited' : 'queued';
     // Nothing was written for a machine whose Node is well by now. What was written comes back as a signal.
@@ -208,7 +234,7 @@ async function runStep(run: OwnerRun, observed: OwnerView | undefined): Promise<
     // A rollout whose machines the API server refuses is late, too.
     if (isOutage(failure) || (failure.isThrottled && !patched('a-pause-is-no-outage')))
       run.clock = afterOutage(run.clock, Date.now());
-    reportError(run, failure);
+    reportError(run, failure, isOutage(failure) || failure.isThrottled === true);
     return 'requestFailed';
   }
 }
@@ -225,9 +251,13 @@ function asksForStep({ observed, clock, blockedBy, description }: OwnerRun): boo
   return isWorthAStep(observed, isReportedLate(clock, observed));
 }
 
-/** `<prefix>-` and five characters, as Kubernetes generates names, from the workflow's own seeded random. */
+/**
+ * `<prefix>-` and five characters, from the workflow's own seeded random. As an API server does for `generateName`, it cuts
+ * the prefix: a Node has the name of its Machine as a label.
+ */
 function newName(prefix: string): string {
-  return `${prefix}-${Array.from({ length: 5 }, randomCharacter).join('')}`;
+  const suffix = Array.from({ length: 5 }, randomCharacter).join('');
+  return `${`${prefix}-`.slice(0, maxLabelLength - suffix.length)}${suffix}`;
 }
 
 function randomCharacter(): string {

@@ -39,6 +39,10 @@ export interface OwnerRun {
   blockedBy: RolloutBlockers | undefined;
   /** Whether an outage keeps unhealthy machines from being replaced. */
   isHeld: boolean;
+  /** Whether its spec is not valid, and a correction is waited for. */
+  isInvalid: boolean;
+  /** Whether requests have failed for so long that people have to know. */
+  isRefused: boolean;
   /** Value of the search attribute, as far as this run can know. */
   shownBlocker: Blocker | 'unknown' | undefined;
   description: OwnerDescription;
@@ -55,6 +59,8 @@ export function newOwnerRun(ref: ObjectRef, kind: OwnerKind, before: RolloutStat
     planned: new Map(),
     unfilled: new Set(before?.unfilled),
     failuresInARow: 0,
+    isInvalid: false,
+    isRefused: false,
     clock: before?.clock,
     deadlineMs: 0,
     isDeadlineWatched: false,

@@ -3,7 +3,7 @@ import type { TemplatedNode } from '../../node-template.ts';
 import { annotations, labels, taints } from '../names.ts';
 import type { Machine } from '../schema/machine.ts';
 import type { MachineClass } from '../schema/machine-class.ts';
-import { toNodePatch } from './node-template.ts';
+import { problemsOfNodeTemplate, toNodePatch, toTaintsPatch } from './node-template.ts';
 
 const lastApplied = annotations.lastAppliedNodeTemplate;
 const template = { metadata: { labels: { pool: 'a' } }, spec: { taints: [{ key: 'gpu', effect: 'NoSchedule' }] } };
@@ -46,6 +46,41 @@ describe('toNodePatch', () => {
 
   it.each(['{', '[]', '{"metadata":{"labels":{"pool":1}}}'])('removes nothing by an annotation such as %s', (noted) => {
     expect(toNodePatch(machine(), node(noted, { labels: { pool: 'a' } }))?.metadata?.labels).toBeUndefined();
+  });
+
+  it('leaves out what no API server accepts, and notes it all the same', () => {
+    const taint = { key: 'gpu', effect: 'NoSchedule' };
+    const partly = {
+      metadata: { labels: { pool: 'a', team: 'two words' } },
+      spec: { taints: [taint, { ...taint, value: 'again' }, { key: 'gpu', effect: 'NoSchedul' }] },
+    };
+    const note = { [lastApplied]: JSON.stringify(partly) };
+
+    const patch = toNodePatch(machine(partly), node(undefined));
+
+    expect(patch).toEqual({ metadata: { labels: { pool: 'a' }, annotations: note }, spec: { taints: [taint] } });
+    const after = { metadata: { labels: { pool: 'a' }, annotations: note }, spec: { taints: [taint] } };
+    expect(toNodePatch(machine(partly), after)).toBeUndefined();
+    expect(problemsOfNodeTemplate(partly, 'spec')).toEqual([
+      expect.stringContaining('spec.nodeTemplate.metadata.labels has team="two words"'),
+      expect.stringContaining('spec.nodeTemplate.spec.taints has gpu=again:NoSchedule'),
+      expect.stringContaining('spec.nodeTemplate.spec.taints has gpu:NoSchedul'),
+    ]);
+  });
+
+  it('is the whole again after the taints alone were applied, which keep what others and an earlier template have put there', () => {
+    const earlier = { metadata: { labels: { old: '1' } }, spec: { taints: [{ key: 'old', effect: 'NoSchedule' }] } };
+    const before = { ...node(JSON.stringify(earlier), { labels: { old: '1', other: '1' } }), spec: earlier.spec };
+
+    const patch = toTaintsPatch(machine(template), before);
+
+    const noted = patch?.metadata?.annotations?.[lastApplied] ?? '';
+    expect(patch).toEqual({ metadata: { annotations: { [lastApplied]: noted } }, spec: template.spec });
+    expect(JSON.parse(noted)).toEqual({ metadata: earlier.metadata, spec: template.spec });
+    const after = { ...node(noted, { labels: { old: '1', other: '1' } }), spec: template.spec };
+    expect(toNodePatch(machine(template), after)).toEqual({
+      metadata: { labels: { old: null, pool: 'a' }, annotations: { [lastApplied]: JSON.stringify(template) } },
+    });
   });
 
   it('leaves the keys alone that Millwright writes itself', () => {

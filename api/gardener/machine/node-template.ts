@@ -1,8 +1,17 @@
 /** The node template of a Machine, as MCM gives it to the Node. */
 import { z } from 'zod';
-import { mergeMap, mergeTemplate, type NodePatch, type NodeTemplate, type TemplatedNode } from '../../node-template.ts';
+import { acceptedOf, problemsOfAnnotations, problemsOfLabels, problemsOfTaints } from '../../metadata-rules.ts';
+import {
+  mergeMap,
+  mergeTemplate,
+  type NodePatch,
+  type NodeTemplate,
+  sameTemplates,
+  type TemplatedNode,
+} from '../../node-template.ts';
 import { sameQuantity } from '../../quantity.ts';
 import { annotations, labels, taints } from '../names.ts';
+import type { NodeTemplate as NodeTemplateField } from '../schema/common.ts';
 import type { Machine } from '../schema/machine.ts';
 import type { MachineClass } from '../schema/machine-class.ts';
 
@@ -22,7 +31,9 @@ const StringMap = z
   .record(z.string(), z.string())
   .nullish()
   .transform((map) => Object.fromEntries(Object.entries(map ?? {}).filter(([key]) => !ownKeys.includes(key))));
-const Taint = z.object({ key: z.string(), value: z.string().optional(), effect: z.string() });
+const Taint = z
+  .object({ key: z.string(), value: z.string().optional(), effect: z.string() })
+  .transform(({ value, ...taint }) => ({ ...taint, ...(value && { value }) }));
 
 /** What is used of a template, as a Machine and the annotation have it. */
 const Template = z
@@ -37,12 +48,25 @@ const Template = z
     return { labels: ofNode, annotations: own, taints: others };
   });
 
+/** What an API server refuses of a nodeTemplate, each with the field, the value and what helps. @param path of the spec that has it */
+export function problemsOfNodeTemplate(nodeTemplate: NodeTemplateField | undefined, path: string): string[] {
+  const { labels: ofNode, annotations: own, taints } = read(nodeTemplate);
+  return [
+    ...problemsOfLabels(ofNode, `${path}.nodeTemplate.metadata.labels`),
+    ...problemsOfAnnotations(own, `${path}.nodeTemplate.metadata.annotations`),
+    ...problemsOfTaints(taints, `${path}.nodeTemplate.spec.taints`),
+  ];
+}
+
 /** Quantities as texts. */
 const Quantities = z.record(z.string(), z.union([z.string(), z.number()]).transform(String));
 
+/** A note whose parts are kept as they are. */
+const Note = z.looseObject({ spec: z.looseObject({}).optional() });
+
 /** What a Machine and its class want its Node to have: see `ofTemplate` and `ofCapacity`. */
 export function toNodePatch(machine: Machine, node: TemplatedNode, source?: MachineClass): NodePatch | undefined {
-  const [template, capacity] = [ofTemplate(machine, node), source && ofCapacity(source, node)];
+  const [template, capacity] = [ofTemplate(machine.spec?.nodeTemplate, node), source && ofCapacity(source, node)];
   if (template === undefined || capacity === undefined) return template ?? capacity;
   const annotations = { ...template.metadata?.annotations, ...capacity.metadata?.annotations };
   return { ...template, ...capacity, metadata: { ...template.metadata, annotations } };
@@ -64,21 +88,26 @@ function ofCapacity({ nodeTemplate }: MachineClass, node: TemplatedNode): NodePa
   return { metadata: { annotations: noted }, ...(capacity && { status: { capacity } }) };
 }
 
+/** The same of the taints of the template alone. The note has them and, of the rest, what it had before. */
+export function toTaintsPatch({ spec }: Machine, node: TemplatedNode): NodePatch | undefined {
+  const noted = Note.safeParse(parse(node.metadata.annotations?.[annotations.lastAppliedNodeTemplate])).data;
+  const { taints } = spec?.nodeTemplate?.spec ?? {};
+  return ofTemplate({ ...noted, spec: { ...noted?.spec, taints } }, node);
+}
+
 /**
- * Merge patch that gives a Node what the template of its Machine says, with the annotation in which MCM and Millwright find
- * what was applied last; undefined: it is so already. An annotation that cannot be read says nothing.
+ * Merge patch that gives a Node what the template of its Machine says, but for what an API server would refuse, with the
+ * annotation in which MCM and Millwright find what was applied last; undefined: it is so already. An annotation that cannot
+ * be read says nothing.
  */
-function ofTemplate({ spec }: Machine, node: TemplatedNode): NodePatch | undefined {
-  const wanted = Template.parse(spec?.nodeTemplate);
-  const noted = parse(node.metadata.annotations?.[annotations.lastAppliedNodeTemplate]);
-  const applied = Template.safeParse(noted).data ?? Template.parse({});
+function ofTemplate(template: unknown, node: TemplatedNode): NodePatch | undefined {
+  const wanted = Template.parse(template);
+  const applied = read(parse(node.metadata.annotations?.[annotations.lastAppliedNodeTemplate]));
   const isKept = node.metadata.annotations?.[annotations.scaleDownDisabledByMcm] !== undefined;
-  const patch = isKept
-    ? mergeTemplate(node, withoutScaleDown(applied), withoutScaleDown(wanted))
-    : mergeTemplate(node, applied, wanted);
-  const isNoted = mergeTemplate({ metadata: applied, spec: applied }, applied, wanted) === undefined;
-  if (patch === undefined && isNoted) return undefined;
-  const note = { [annotations.lastAppliedNodeTemplate]: JSON.stringify(spec?.nodeTemplate ?? {}) };
+  const written = (each: NodeTemplate) => (isKept ? withoutScaleDown(acceptedOf(each)) : acceptedOf(each));
+  const patch = mergeTemplate(node, written(applied), written(wanted));
+  if (patch === undefined && sameTemplates(applied, wanted)) return undefined;
+  const note = { [annotations.lastAppliedNodeTemplate]: JSON.stringify(template ?? {}) };
   return { ...patch, metadata: { ...patch?.metadata, annotations: { ...patch?.metadata?.annotations, ...note } } };
 }
 
@@ -86,6 +115,11 @@ function ofTemplate({ spec }: Machine, node: TemplatedNode): NodePatch | undefin
 function withoutScaleDown(template: NodeTemplate): NodeTemplate {
   const { [annotations.scaleDownDisabled]: _, ...others } = template.annotations;
   return { ...template, annotations: others };
+}
+
+/** One that cannot be read says nothing. */
+function read(template: unknown): NodeTemplate {
+  return Template.safeParse(template).data ?? Template.parse({});
 }
 
 function parse(text = '{}'): unknown {

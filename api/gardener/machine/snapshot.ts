@@ -1,10 +1,11 @@
 /** What a Machine means to the engine. */
 import { durationPattern, parseDuration } from '../../duration.ts';
 import type { MachineLimits, MachineSnapshot, MachineStage, ReplacementRequest } from '../../model/machine.ts';
-import { names } from '../../names.ts';
+import { maxLabelLength, names } from '../../names.ts';
 import { toStatuses } from '../../node.ts';
 import { annotations, finalizers, labels, type MachinePhase, phases } from '../names.ts';
 import type { Machine, MachineSpec } from '../schema/machine.ts';
+import { problemsOfNodeTemplate } from './node-template.ts';
 
 /** What decisions need of a Machine. `defaults` apply where its spec says nothing, or nothing that can be read. */
 export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): MachineSnapshot {
@@ -48,6 +49,7 @@ export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): Ma
     source: spec?.class?.name ?? '',
     ...placementOf(spec?.nodeTemplate?.metadata?.annotations?.[annotations.awsPlacement]),
     ...problemOf(machine),
+    ...nodeProblemOf(machine),
     onNodeDeleted: 'deleteMachine',
   };
 }
@@ -117,6 +119,16 @@ function problemOf({ metadata: { name }, spec }: Machine): { problem?: string } 
   return problem === undefined ? {} : { problem };
 }
 
+/** Most problems that a text names. */
+const maxNamed = 3;
+
+function nodeProblemOf({ spec }: Machine): Pick<MachineSnapshot, 'nodeProblem'> {
+  const problems = problemsOfNodeTemplate(spec?.nodeTemplate, 'spec');
+  const more = problems.length - maxNamed;
+  const text = [...problems.slice(0, maxNamed), ...(more > 0 ? [`and ${more} more`] : [])].join('; ');
+  return problems.length === 0 ? {} : { nodeProblem: text };
+}
+
 /** MCM reads this annotation of the node template where the class has no placement. What is no JSON the provider refuses. */
 function placementOf(text: string | undefined): Pick<MachineSnapshot, 'providerSpecDefaults'> {
   if (text === undefined) return {};
@@ -128,8 +140,9 @@ function placementOf(text: string | undefined): Pick<MachineSnapshot, 'providerS
 }
 
 function nameProblem(name: string): string | undefined {
-  if (name.length <= 63) return undefined;
-  return `metadata.name has ${name.length} characters, and 63 is the most for the label of its node: choose a shorter one`;
+  if (name.length <= maxLabelLength) return undefined;
+  const most = `${maxLabelLength} is the most for the label of its node`;
+  return `metadata.name has ${name.length} characters, and ${most}: choose a shorter one`;
 }
 
 function classReferenceProblem({

@@ -113,6 +113,7 @@ function withPairs(text: string): string {
 
 function typeOf({ kind, state }: MachineStep): OperationType {
   if (kind === 'health') return 'HealthCheck';
+  if (kind === 'equipNode') return 'Update';
   if (kind === 'deleteVm') return 'Delete';
   if (kind === 'drain') return state === 'failed' ? 'DrainNode' : 'Delete';
   return 'Create';
@@ -137,6 +138,7 @@ function progressText(machine: ReportedMachine, report: MachineReport, { kind, w
 
 function successText({ name, createdAt }: ReportedMachine, report: MachineReport, kind: MachineStep['kind']): string {
   if (kind === 'health') return `Machine ${name} successfully re-joined the cluster`;
+  if (kind === 'equipNode') return 'The node has what spec.nodeTemplate says';
   if (kind !== 'join') return subjects[kind] ?? descriptions.creating;
   const joinedMs = report.stageSince === undefined ? Date.now() : Date.parse(report.stageSince);
   const ageSeconds = Math.round((joinedMs - Date.parse(createdAt)) / 1_000);

@@ -122,7 +122,7 @@ const atRest = 'there is nothing to do';
 const isDue = 'the controllers start it within a minute';
 
 function whyNoneOfOwner({ needs, view }: OwnerState): string {
-  if (needs.length > 0) return isDue;
+  if (needs.length > 0 || view.problem !== undefined) return isDue;
   return view.paused ? `${atRest} while it is paused` : atRest;
 }
 

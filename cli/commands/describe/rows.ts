@@ -35,7 +35,7 @@ export function descriptionRows(description: MachineDescription | OwnerDescripti
   const lastFailedRun =
     failedRun && `at ${failedRun.at} (${failedRun.reason}: ${failedRun.message}); a new run took over`;
   if ('replicas' in description) {
-    const { needs, outage, progressAt, deadline, blockedOn } = description;
+    const { needs, outage, progressAt, deadline, blockedOn, unblock } = description;
     return [
       ['Doing', `${doing}, since ${since}`],
       ['To do', toTasks(needs)],
@@ -46,6 +46,7 @@ export function descriptionRows(description: MachineDescription | OwnerDescripti
       ['Progress', progressAt && `last at ${progressAt}; late after ${deadline}`],
       ['Blocked on', blockedOn && `${blockedOn}: ${blockers[blockedOn]}`],
       ['Last error', error],
+      ['To unblock', unblock],
       ['Last failed run', lastFailedRun],
     ];
   }

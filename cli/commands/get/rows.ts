@@ -1,6 +1,7 @@
 /** Machines, sets and deployments with what they wait for. Pure. */
 
 import type { KubeObject } from '../../../api/objects.ts';
+import { failureOfSet } from '../../../api/owner/failure.ts';
 import type { OwnerDeployment, OwnerSet } from '../../../api/owner/objects.ts';
 import { controllerOf, deploymentOf } from '../../../api/owner/ownership.ts';
 import type { WorkflowKind } from '../../../api/workflow-id.ts';
@@ -49,16 +50,18 @@ export function toListed(kind: WorkflowKind, owned: OwnedObjects): Listed[] {
 /** A Machine with its phase, its deployment and what it waits for. */
 export function listedMachine(machine: KubeObject, deployment?: string): Listed & { readonly phase: string } {
   const { machines } = dialect.owner;
-  const { stage, stageSince, nodeName, deletingSince, providerID } = dialect.machine.toSnapshot(machine, noLimits);
+  const snapshot = dialect.machine.toSnapshot(machine, noLimits);
+  const { stage, stageSince, nodeName, deletingSince, providerID, nodeProblem } = snapshot;
   const isAtRest = (stage === 'running' || stage === 'available') && deletingSince === undefined;
   const { text } = machines.operationOf(machine);
   const phase = machines.phaseOf(machine) || 'new';
+  const waitsFor = isAtRest ? nodeProblem : text || 'its first step';
   return {
     name: machine.metadata.name,
     phase,
     ...(deployment !== undefined && { deployment }),
     ...(nodeName !== undefined && { node: nodeName }),
-    ...(!isAtRest && { waitsFor: text || 'its first step' }),
+    ...(waitsFor !== undefined && { waitsFor }),
     since: stageSince ?? machine.metadata.creationTimestamp,
     ...(providerID !== undefined && { providerID }),
     created: machine.metadata.creationTimestamp,
@@ -67,7 +70,7 @@ export function listedMachine(machine: KubeObject, deployment?: string): Listed 
 
 function toSet(set: OwnerSet, owned: OwnedObjects): Listed {
   const deployment = owned.deployments?.find(({ metadata }) => metadata.uid === controllerOf(set));
-  if (deployment === undefined) return toOwner(set, toLoneSetState(set, owned));
+  if (deployment === undefined) return toOwner(set, toLoneSetState(set, owned), failureOfSet(dialect, set)?.message);
   const { sets } = toDeploymentState(deployment, owned).view;
   const own = sets.find(({ name }) => name === set.metadata.name);
   return {
@@ -80,11 +83,17 @@ function toSet(set: OwnerSet, owned: OwnedObjects): Listed {
   };
 }
 
-function toOwner({ metadata, ...owner }: OwnerDeployment | OwnerSet, state: OwnerState): Listed {
+/** @param refusal what the API server refuses */
+function toOwner(
+  { metadata, ...owner }: OwnerDeployment | OwnerSet,
+  state: OwnerState,
+  refusal: string | undefined = state.blockedBy?.problem,
+): Listed {
   const { total, older, available } = countsOf(state);
   const { conditions = [] } = (owner as Pick<OwnerDeployment, 'status'>).status ?? {};
   const progressing = conditions.find(({ type }) => type === 'Progressing');
-  const { waitsFor = state.view.problem } = state;
+  const { waitsFor: wait, view } = state;
+  const waitsFor = view.problem ?? ([refusal, wait].filter(Boolean).join('; ') || undefined);
   return {
     name: metadata.name,
     ...{ desired: state.view.replicas, machines: total, old: older, available },

@@ -81,7 +81,7 @@ function toProgress(target: RolloutTarget, { metadata, status = {} }: OwnerDeplo
     return { text: `${name} is invalid: ${view.problem}`, outcome: 'failed', blockers: [] };
   }
   if ((status.observedGeneration ?? 0) < (metadata.generation ?? 0)) {
-    const blockers = ['are the controllers and a worker running?'];
+    const blockers = [blockedBy?.problem ?? 'are the controllers and a worker running?'];
     return { text: `${name}: waiting for the spec update to be observed`, outcome: 'under way', blockers };
   }
   const updated = total - older;

@@ -14,11 +14,15 @@ export interface CommandOutcome {
 }
 
 export function commandVerbs({ namespace, targetKubeconfig, temporalAddress }: Servers) {
-  const servers = ['-n', namespace, '--temporal-address', temporalAddress, '--target-kubeconfig', targetKubeconfig];
+  const temporal = ['--temporal-address', temporalAddress];
+  const cluster = ['--target-kubeconfig', targetKubeconfig];
+  /** Of the commands that reach one of the two alone. */
+  const serversOf: Readonly<Record<string, readonly string[]>> = { get: cluster, stuck: temporal };
   return {
     /** Runs a command of `millwright` for this installation to its end. */
     async command(...args: readonly string[]): Promise<CommandOutcome> {
-      const { exited, logs } = startProcess([...args, ...servers]);
+      const servers = serversOf[args[0] ?? ''] ?? [...temporal, ...cluster];
+      const { exited, logs } = startProcess([...args, '-n', namespace, ...servers]);
       const { code } = await exited;
       return { code, output: logs() };
     },

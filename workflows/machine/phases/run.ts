@@ -4,7 +4,7 @@ import { sameConditions, stageByNode } from '../../../api/attention.ts';
 import type { MachineStage } from '../../../api/model/machine.ts';
 import { vmOf } from '../../../api/provider-id.ts';
 import { kubernetes } from '../kubernetes.ts';
-import { interruptedFacts, isOutdated, isSyncHeld, syncNode } from '../node.ts';
+import { interruptedFacts, isOutdated, isSyncHeld, lackOf, syncNode } from '../node.ts';
 import { putNode } from '../observe.ts';
 import { again, type PhaseOutcome, waitFor } from '../outcome.ts';
 import { type Activity, show, showWait } from '../progress.ts';
@@ -27,6 +27,9 @@ export async function run(state: MachineState): Promise<PhaseOutcome> {
     (node.managed && !isOutdated(state) && sameConditions(node.conditions, machine.conditions));
   const isHeldBack = !(stage === machine.stage && isInStep) && isSyncHeld(state, stage);
   if ((stage === machine.stage && isInStep) || isHeldBack) {
+    const lack = lackOf(state);
+    if (stage === 'running' && stage === machine.stage && lack !== state.reportedLack && patched('lack-of-the-node'))
+      return reportLack(state, lack);
     if (stage === 'unhealthy' && stage === machine.stage) return orEarlier(state, await watchUnhealthy(state));
     const activity = activityOf(state, stage);
     showWait(state, Number.isFinite(heldUntilMs(state)) ? held(state, activity) : activity);
@@ -54,6 +57,23 @@ async function lookForVm(state: MachineState): Promise<PhaseOutcome> {
   return again;
 }
 
+/** Says on the Machine what its Node lacks; undefined: nothing any more. */
+async function reportLack(state: MachineState, lack: string | undefined): Promise<PhaseOutcome> {
+  const stage = 'running';
+  if (lack === undefined) {
+    await report(state, running(state, lack), { stage, step: { kind: 'equipNode', state: 'successful' } });
+    delete state.reportedLack;
+    return again;
+  }
+  const step = { kind: 'equipNode', state: 'failed', code: 'InvalidArgument', message: lack } as const;
+  // What the API server refuses has an Event for each try already.
+  const isTold = state.machine.nodeProblem === undefined;
+  const event = { reason: 'NodeTemplateRefused', note: lack } as const;
+  await report(state, running(state, lack), { stage, step, ...(!isTold && { event }) });
+  state.reportedLack = lack;
+  return again;
+}
+
 /** Writes on the Node what the cloud has said of its VM. */
 async function markInterruption(state: MachineState): Promise<void> {
   const { ref, machine, node, interruption } = state;
@@ -72,11 +92,23 @@ async function markInterruption(state: MachineState): Promise<void> {
 function activityOf(state: MachineState, stage: MachineStage): Activity {
   if (stage === 'unhealthy') return watching(state);
   if (stage === 'updating') return updating(state);
-  if (stage !== 'failed') return { doing: 'running' };
+  if (stage !== 'failed') return running(state, state.reportedLack);
   const { preservedUntil: until } = state.machine;
   if (until !== undefined) return { doing: 'keeping the failed machine', waitingFor: 'its preservation to end', until };
   const nobody = 'No MachineSet owns this Machine, so nobody replaces it: delete it.';
   return { doing: 'waiting to be replaced', ...(state.machine.alone && { unblock: nobody }) };
+}
+
+/** Blocked on a correction while the Node lacks something. */
+function running({ deployment }: MachineState, lack: string | undefined): Activity {
+  if (lack === undefined) return { doing: 'running' };
+  const where = deployment === undefined ? 'of the Machine' : `in the template of MachineDeployment ${deployment}`;
+  return {
+    doing: 'running',
+    waitingFor: `its node to have what it lacks: ${lack}`,
+    blockedOn: 'MachineSpec',
+    unblock: `Correct nodeTemplate ${where}; the change is picked up at once.`,
+  };
 }
 
 function updating(state: MachineState): Activity {
