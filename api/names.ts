@@ -100,8 +100,8 @@ export const names = {
    */
   restartedAt: `${prefix}restartedAt`,
   /**
-   * MachineSet: `<id>:<name>,…` of the machines that are being created in it, until a rollout is complete. Written by
-   * its owner's workflow.
+   * MachineSet: `<id>:<name>,…` of the machines that are being created in it, or were created last. Written by its owner's
+   * workflow.
    */
   creating: `${prefix}creating`,
   /** MachineDeployment, MachineSet without one: limit of the surge machines of its namespace. Written by users. */

@@ -1,7 +1,7 @@
 /** Tells the workflow that grants the limits of the namespace when there may be room for those who wait. */
 import type { KubeObject } from '../api/objects.ts';
+import { isProvisioning } from '../api/owner/limit-reading.ts';
 import { limitsOf } from '../api/owner/limits.ts';
-import { isActive, isStarting } from '../api/owner/machines.ts';
 import type { OwnerSet } from '../api/owner/objects.ts';
 import { controllerOf } from '../api/owner/ownership.ts';
 import { limitsWorkflowId } from '../api/workflow-id.ts';
@@ -21,12 +21,12 @@ export function createLimitController({
     return owners.some((owner) => limitsOf(owner) !== undefined);
   }
 
-  const isProvisioning = (machine: KubeObject) => isActive(dialect, machine) && isStarting(dialect, machine);
-
   function ofMachine(change: Change): string[] {
     const isRoom =
       change.kind === 'deleted' ||
-      (change.kind === 'updated' && isProvisioning(change.previous) && !isProvisioning(change.object));
+      (change.kind === 'updated' &&
+        isProvisioning(dialect, change.previous) &&
+        !isProvisioning(dialect, change.object));
     return isRoom && isLimited() ? [namespace] : [];
   }
 

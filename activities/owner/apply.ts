@@ -121,11 +121,13 @@ async function changeSets(
  * Claims the machines to create where the namespace limits them. Their sets record them by now: who grants counts them,
  * even if this answer is lost.
  */
-async function claimCreations({ deps, ref, kind, plan }: Step, owner: Owner): Promise<StepResult['limited']> {
+async function claimCreations(step: Step, owner: Owner): Promise<StepResult['limited']> {
+  const { deps, ref, kind, plan } = step;
   const names = plan.create.flatMap((creation) => creation.names);
   if (names.length === 0 || limitsOf(owner.deployment ?? owner.set) === undefined) return undefined;
   const { dialect, namespace, name, uid } = ref;
   const { granted, wait } = await deps.claimMachines({ dialect, namespace }, { kind, name, uid, names });
+  delete step.reading; // an answer may take half a minute: owner and sets are read again
   return wait && { ...wait, names: names.filter((each) => !granted.includes(each)) };
 }
 
@@ -175,8 +177,8 @@ async function createSet(
 /**
  * All that a step changes of a set before it creates or deletes machines there, in one patch: replicas, annotations, and
  * the record of the creation. The record is written before the first machine: a step that was thought
- * lost may still run, and its successor creates the same names. It stays until the next creation, or until the
- * rollout is complete.
+ * lost may still run, and its successor creates the same names. It stays until the next creation. A patch for another reason
+ * removes it once all of its machines exist.
  *
  * A set whose spec was changed since the plan was made, or that records another creation, is left as it is. A status that
  * was written meanwhile does not matter: counts are written all the time.

@@ -11,6 +11,7 @@ import { mergePatch } from '../../kube/patch.ts';
 import { nothing, setUpOwners, template } from '../../test/support/live-owners.ts';
 import { isActive } from '../../test/support/machine-facts.ts';
 import { until } from '../../test/support/until.ts';
+import type { ClaimMachines } from './step.ts';
 
 const { client, activities, activitiesOf, newDeployment, sets, own, setPhase, planFor, settle } = setUpOwners();
 
@@ -246,6 +247,27 @@ describe('actOnOwner', () => {
 
     expect(await own()).toHaveLength(replicas);
     expect(reads).toEqual(expected);
+  });
+
+  it('creates no machine in a set that was released while it waited for the grant of its machines', async () => {
+    const ref = await newDeployment();
+    await client.patch(
+      machineDeployments,
+      ref,
+      mergePatch({ metadata: { annotations: { [names.maxProvisioning]: '5' } } }),
+    );
+    await activities.actOnOwner(ref, 'MachineDeployment', await planFor(ref));
+    const plan = await planFor(ref);
+    const grantLate: ClaimMachines = async (_, claim) => {
+      for (const { metadata } of await sets())
+        await client.patch(machineSets, metadata, mergePatch({ metadata: { ownerReferences: null } }));
+      return { granted: claim.names };
+    };
+
+    await activitiesOf(client, undefined, grantLate).actOnOwner(ref, 'MachineDeployment', plan);
+
+    expect(plan.create[0]?.names).toHaveLength(2);
+    expect(await own()).toEqual([]);
   });
 
   it('begins nothing once nobody waits for it any longer', async () => {

@@ -5,7 +5,7 @@ import type { KubeObject } from '../objects.ts';
 import { recordedCreation } from './creations.ts';
 import { lowestOf, surgeOf } from './limit-use.ts';
 import { limitsOf } from './limits.ts';
-import { isActive, isBeingReplaced, isStarting } from './machines.ts';
+import { isActive, isBeingReplaced } from './machines.ts';
 import type { OwnerDeployment, OwnerSet } from './objects.ts';
 import { controllerOf, groupByController } from './ownership.ts';
 import { isLone } from './view.ts';
@@ -69,5 +69,13 @@ export function toLimitReading(
 }
 
 function countProvisioning(api: OwnerApi, machines: readonly KubeObject[]): number {
-  return machines.filter((machine) => isActive(api, machine) && isStarting(api, machine)).length;
+  return machines.filter((machine) => isProvisioning(api, machine)).length;
+}
+
+/**
+ * Whether a machine counts for the limit of machines that do not run yet. Every machine names its VM a moment before its status
+ * says so: unlike in `isStarting`, one that names a VM and says nothing counts.
+ */
+export function isProvisioning(api: OwnerApi, machine: KubeObject): boolean {
+  return isActive(api, machine) && ['new', 'creating', 'joining'].includes(api.owner.machines.stageOf(machine));
 }

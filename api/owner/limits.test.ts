@@ -79,6 +79,7 @@ describe('the use of the limits of a namespace', () => {
     machineOf('old-1', 'pool-old', 'Running'),
     machineOf('old-2', 'pool-old', 'Terminating', { deletionTimestamp }),
     machineOf('new-1', 'pool-new', 'Pending'),
+    { ...machineOf('named', 'pool-new', ''), spec: { providerID: 'x:///named' } },
     machineOf('new-0', 'pool-new', 'Terminating', {
       deletionTimestamp,
       annotations: { [names.replaced]: 'true' },
@@ -95,7 +96,7 @@ describe('the use of the limits of a namespace', () => {
       {
         ...{ kind: 'MachineDeployment', name: 'pool', uid: 'pool', limits: { surge: 5, provisioning: 4 } },
         // A Failed machine that is being replaced is no surge, one that is being deleted is.
-        ...{ provisioning: 1, surplus: 1, wanted: 3, pending: ['new-2', 'new-3'] },
+        ...{ provisioning: 2, surplus: 2, wanted: 2, pending: ['new-2', 'new-3'] },
       },
       {
         ...{ kind: 'MachineDeployment', name: 'other', uid: 'other', limits: { surge: 3 } },
@@ -120,7 +121,7 @@ describe('the use of the limits of a namespace', () => {
     const [own] = reading.uses;
     const wait = own && waitOf(reading, own);
     expect(wait && limitText(wait)).toBe(
-      "the namespace's limit of machines that do not run yet, 4 of 2 used: pool 1, other 1, lone 1, machines without a set 1",
+      "the namespace's limit of machines that do not run yet, 5 of 2 used: pool 2, other 1, lone 1, machines without a set 1",
     );
     const many = {
       limits: { surge: 1 },

@@ -10,8 +10,8 @@ export function failuresDoc(): string {
     const { meaning, transient, outcomeUnknown, nothingMade, blockedOn } = failures[code];
     // The list is in the order of machine-controller-manager's numbers; its 0 is success.
     const marks = [transient, outcomeUnknown, nothingMade].map(yes).join(' | ');
-    const pauses = (['creation', 'deletion'] as const).map((during) => pauseText(retryPauseMs({ code }, during)));
-    return `| ${at + 1} | \`${code}\` | ${meaning} | ${marks} | ${blockedOn} | ${pauses.join(' | ')} |`;
+    const [creation, deletion] = (['creation', 'deletion'] as const).map((during) => pausesText(code, during));
+    return `| ${at + 1} | \`${code}\` | ${meaning} | ${marks} | ${blockedOn} | ${creation} | ${deletion} |`;
   });
   const waits = Object.entries(blockers).map(([name, meaning]) => `| \`${name}\` | ${meaning} |`);
 
@@ -47,6 +47,12 @@ Temporal reports it itself, in \`${reportedProblems}\`.
 |---|---|
 ${waits.join('\n')}
 `;
+}
+
+/** The first pause, and the longest where it grows. */
+function pausesText(code: FailureCode, during: 'creation' | 'deletion'): string {
+  const texts = [0, Infinity].map((refusedForMs) => pauseText(retryPauseMs({ code }, during, { refusedForMs })));
+  return [...new Set(texts)].join(' to ');
 }
 
 function pauseText(ms: number): string {

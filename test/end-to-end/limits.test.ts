@@ -6,7 +6,7 @@ import { machineDeployments, machineSets, machines } from '../../api/gardener/re
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
 import { names } from '../../api/names.ts';
-import { isStarting } from '../../api/owner/machines.ts';
+import { isProvisioning } from '../../api/owner/limit-reading.ts';
 import { limitsWorkflowId } from '../../api/workflow-id.ts';
 import { events as kubeEvents } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
@@ -17,7 +17,6 @@ import type { OwnerDescription } from '../../workflows/rollout/messages.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { recordingLogger } from '../support/kube.ts';
 import { isLong } from '../support/long.ts';
-import { isActive } from '../support/machine-facts.ts';
 import { until } from '../support/until.ts';
 import { startWatchedInstallation, type WatchedInstallation } from '../support/watched-installation.ts';
 
@@ -60,7 +59,7 @@ describe(`${poolCount} MachineDeployments whose namespace limits their machines`
     if (watch === undefined) return;
     const present = watch.store.list();
     const surge = [...pools].map(([name, replicas]) => Math.max(0, of(name, present).length - replicas));
-    const provisioning = present.filter((machine) => isActive(machine) && isStarting(gardener, machine)).length;
+    const provisioning = present.filter((machine) => isProvisioning(gardener, machine)).length;
     most.surge = Math.max(
       most.surge,
       surge.reduce((sum, each) => sum + each, 0),
@@ -293,7 +292,7 @@ describe('an owner that takes part in a limit of its namespace', () => {
       resource: machines,
       namespace: millwright.namespace,
       onEvent: () => {
-        const starting = watch?.store.list().filter((each) => isActive(each) && isStarting(gardener, each)) ?? [];
+        const starting = watch?.store.list().filter((each) => isProvisioning(gardener, each)) ?? [];
         most = Math.max(most, starting.length);
       },
       logger: recordingLogger(),

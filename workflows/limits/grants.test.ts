@@ -2,7 +2,7 @@
 import { describe, expect, it } from '@jest/globals';
 import type { LimitClaim, LimitReading, Limits, LimitUse } from '../../api/model/limits.ts';
 import { lowestOf } from '../../api/owner/limit-use.ts';
-import { decide, emptyState, turnMs, unknownHolders } from './grants.ts';
+import { decide, emptyState, endedGrants, grantMs, turnMs, unknownHolders, withoutGrants } from './grants.ts';
 import type { LimitState } from './messages.ts';
 
 const kind = 'MachineDeployment';
@@ -150,6 +150,42 @@ describe('what was granted', () => {
     expect(claimed.grants[0]?.granted.length).toBeGreaterThan(0);
   });
 
+  it('is no name that is pending for another owner by now: its set was released after it had been recorded', () => {
+    const released = wanting('set', 4, { kind: 'MachineSet', pending: namesOf('a', 4) });
+    const reading = readingOf([useOfOwner('a'), released, useOfOwner('b', { provisioning: 4 })]);
+
+    const { grants, state } = decide(emptyState, reading, [claimOf('a', 4)], 0);
+
+    expect([grants[0]?.granted, state.waiting]).toEqual([[], []]);
+    expect(grants[0]?.wait).toBeDefined(); // so that nothing is created
+  });
+
+  it.each([
+    ['was granted', decide(emptyState, readingOf([wanting('a', 4)]), [claimOf('a', 4)], 0).state],
+    ['is not known to have been granted', emptyState],
+  ])('ends with the step that may create it, also where it %s, if its owner claims no more', (_, state) => {
+    const reading = readingOf([wanting('a', 4), wanting('b', 1)]);
+    const first = decide(state, reading, [claimOf('b', 1)], 0);
+    const grantedAt = (nowMs: number) => {
+      const before = withoutGrants(first.state, endedGrants(first.state, nowMs));
+      return decide(before, reading, [claimOf('b', 1)], nowMs).grants[0]?.granted;
+    };
+
+    expect(first.grants[0]?.granted).toEqual([]);
+    expect([grantedAt(grantMs - 1), grantedAt(grantMs)]).toEqual([[], ['b-0']]);
+  });
+
+  it('is shared with whoever waits when its owner claims it again and again, as a quota refuses its machines', () => {
+    const both = readingOf([wanting('a', 4), wanting('b', 1)]);
+    const { state } = decide(emptyState, readingOf([wanting('a', 4)]), [claimOf('a', 4)], 0);
+    const waiting = decide(state, both, [claimOf('b', 1)], 1);
+
+    const again = decide(waiting.state, both, [claimOf('a', 4)], 2);
+
+    expect(again.woken.map(({ name }) => name)).toEqual(['b']);
+    expect(countsOf([claimOf('b', 1)], both, again.state)).toEqual([1]);
+  });
+
   it('is granted again to an owner whose step was lost, and its machines that exist cost nothing', () => {
     const { state } = decide(emptyState, readingOf([wanting('a', 4)]), [claimOf('a', 4)], 0);
     const half = wanting('a', 2, { provisioning: 2, pending: ['a-2', 'a-3'] });
@@ -180,12 +216,15 @@ interface Owner {
   record: string[];
   readonly existing: Set<string>;
   wanted: number;
-  /** What it was granted, and has not created. Its step may be lost at any time. */
+  /** What it was granted, and has not created. Its step may be lost at any time, and lasts two minutes at most. */
   granted: string[];
+  grantedAtMs: number;
+  /** Until when it takes no step: it is frozen, or its workflow paused. */
+  asleepUntilMs: number;
   served: number;
 }
 
-/** Plays a namespace in which claims, creations, joins, deletions, losses and changes come in any order. */
+/** Plays a namespace in which claims, creations, joins, deletions, losses, sleep and changes come in any order, a second apart. */
 function play(seed: number, limits: Required<Limits>, steps: number): readonly Owner[] {
   const random = randomFrom(seed);
   const pick = (count: number) => Math.floor(random() * count);
@@ -193,7 +232,7 @@ function play(seed: number, limits: Required<Limits>, steps: number): readonly O
     const replicas = i === 0 ? 40 : 1 + pick(4);
     return {
       ...{ uid: `o${i}`, replicas, maxSurge: 1 + pick(i === 0 ? 10 : 2), running: replicas, starting: 0, deleting: 0 },
-      ...{ record: [], existing: new Set(), wanted: 0, granted: [], served: 0 },
+      ...{ record: [], existing: new Set(), wanted: 0, granted: [], grantedAtMs: 0, asleepUntilMs: 0, served: 0 },
     };
   });
   let state = emptyState;
@@ -215,7 +254,11 @@ function play(seed: number, limits: Required<Limits>, steps: number): readonly O
     owner.served += 1;
   };
 
-  for (let now = 0; now < steps; now++) {
+  const decideNow = (claims: readonly LimitClaim[], nowMs: number) =>
+    decide(withoutGrants(state, endedGrants(state, nowMs)), read(), claims, nowMs);
+
+  for (let step = 0; step < steps; step++) {
+    const nowMs = step * 1_000;
     const owner = owners[pick(owners.length)]!;
     switch (pick(9)) {
       case 0: // the workflow of the limits is lost
@@ -223,11 +266,13 @@ function play(seed: number, limits: Required<Limits>, steps: number): readonly O
         break;
       case 1: // a step is lost before it has created everything
         if (pick(4) === 0) owner.granted = [];
+        if (pick(8) === 0) owner.asleepUntilMs = nowMs + pick(400) * 1_000;
         break;
       case 2:
       case 3: {
         // some owners take a step: they record what they would create, claim, and create some of it
-        const claiming = pick(3) === 0 ? owners.filter(() => pick(2) === 0) : [owner];
+        const awake = owners.filter(({ asleepUntilMs }) => nowMs >= asleepUntilMs);
+        const claiming = awake.filter((each) => each === owner || pick(6) === 0);
         const claims = claiming.map((each) => {
           const count = Math.max(0, each.replicas + each.maxSurge - totalOf(each));
           const left = each.record.filter((name) => !each.existing.has(name));
@@ -235,18 +280,22 @@ function play(seed: number, limits: Required<Limits>, steps: number): readonly O
           each.wanted = count;
           return { kind, name: each.uid, uid: each.uid, names: each.record } as const;
         });
-        const decision = decide(state, read(), claims, now);
+        const decision = decideNow(claims, nowMs);
         state = decision.state;
-        for (const [i, each] of claiming.entries()) each.granted = [...(decision.grants[i]?.granted ?? [])];
+        for (const [i, each] of claiming.entries()) {
+          each.granted = [...(decision.grants[i]?.granted ?? [])];
+          each.grantedAtMs = nowMs;
+        }
         break;
       }
       case 4: // a watcher asks whether there is room
-        state = decide(state, read(), [], now).state;
+        state = decideNow([], nowMs).state;
         break;
       case 5:
       case 6: {
+        if (nowMs < owner.asleepUntilMs && pick(10) > 0) break; // the step that is under way is slow
         const name = owner.granted.shift();
-        if (name !== undefined) create(owner, name);
+        if (name !== undefined && nowMs < owner.grantedAtMs + 120_000) create(owner, name);
         break;
       }
       case 7: // a machine joins
@@ -265,7 +314,7 @@ function play(seed: number, limits: Required<Limits>, steps: number): readonly O
     const provisioning = owners.reduce((sum, each) => sum + each.starting, 0);
     const surge = owners.reduce((sum, each) => sum + Math.max(0, totalOf(each) - each.replicas), 0);
     if (provisioning > limits.provisioning || surge > limits.surge) {
-      throw new Error(`seed ${seed}, step ${now}: ${provisioning} provisioning, ${surge} surge`);
+      throw new Error(`seed ${seed}, step ${step}: ${provisioning} provisioning, ${surge} surge`);
     }
   }
   return owners;

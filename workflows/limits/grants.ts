@@ -13,6 +13,12 @@ export const emptyState: LimitState = { granted: {}, waiting: [] };
 /** An owner that was told that there is room, and does not claim it within this time, ms, loses its turn. */
 export const turnMs = 30_000;
 
+/**
+ * How long names count that their owner does not claim again, ms: it may be frozen, or its workflow paused. The step that claimed
+ * them takes two minutes at most, and a worker learns within 15 s that nobody waits for it.
+ */
+export const grantMs = 3 * 60_000;
+
 const limits = ['provisioning', 'surge'] as const satisfies readonly Limit[];
 
 export interface Decision {
@@ -39,6 +45,7 @@ export function decide(
   const known = Object.entries(before.granted).filter(([uid]) => uses.has(uid));
   const granted = new Map([...known, ...claims.map(({ uid }) => [uid, []] as const)]);
   const room = roomIn(reading, granted);
+  const ownerOf = new Map(reading.uses.flatMap(({ uid, pending }) => pending.map((name) => [name, uid])));
   const byUid = new Map(claims.map((claim) => [claim.uid, claim]));
   const line = toLine(before.waiting, claims, uses, nowMs);
   const grants = new Map<string, LimitGrant>();
@@ -58,13 +65,21 @@ export function decide(
     const count = mostFor(use, wanted.length, room, line.length - i);
     take(room, use, 0, count);
     granted.set(waiter.uid, wanted.slice(0, count));
-    // A name that is not pending costs nothing: its machine exists, or another creation was recorded since.
     const refused = new Set(wanted.slice(count));
-    grants.set(waiter.uid, { granted: claim.names.filter((name) => !refused.has(name)) });
+    // A name that is not pending costs nothing: its machine exists, or another creation was recorded since. One of a set that
+    // has another owner by now is that owner's to claim.
+    const isGranted = (name: string) => !refused.has(name) && (ownerOf.get(name) ?? waiter.uid) === waiter.uid;
+    grants.set(waiter.uid, { granted: claim.names.filter(isGranted) });
     if (refused.size > 0) (count > 0 ? served : rest).push(waiter);
   }
-  const state = { granted: Object.fromEntries(granted), waiting: [...rest, ...served] };
   const moreOf = (use: LimitUse) => heldBy(use, granted);
+  const sinceMs = ({ uid }: LimitUse) => (byUid.has(uid) ? nowMs : (before.heldSinceMs?.[uid] ?? nowMs));
+  const holders = reading.uses.filter((use) => moreOf(use) > 0);
+  const state = {
+    granted: Object.fromEntries(granted),
+    waiting: [...rest, ...served],
+    heldSinceMs: Object.fromEntries(holders.map((use) => [use.uid, sinceMs(use)])),
+  };
   const { waiting, woken } = wake(state, uses, roomIn(reading, granted), moreOf, nowMs);
   return {
     state: { ...state, waiting },
@@ -81,6 +96,16 @@ export function decide(
 /** Owners whose recorded names count although nobody knows whether they were granted. They are told to claim again. */
 export function unknownHolders({ granted }: LimitState, { uses }: LimitReading): readonly LimitUse[] {
   return uses.filter((use) => use.limits !== undefined && granted[use.uid] === undefined && heldBy(use, new Map()) > 0);
+}
+
+/** UIDs of the owners whose names have counted for so long that no step can create them any more. */
+export function endedGrants({ heldSinceMs = {} }: LimitState, nowMs: number): string[] {
+  return Object.entries(heldSinceMs).flatMap(([uid, sinceMs]) => (nowMs >= sinceMs + grantMs ? [uid] : []));
+}
+
+/** The state without what these owners were granted: their names count again when they claim them. */
+export function withoutGrants(state: LimitState, uids: readonly string[]): LimitState {
+  return { ...state, granted: { ...state.granted, ...Object.fromEntries(uids.map((uid) => [uid, []])) } };
 }
 
 /** Machines that an owner may create and that do not exist. */

@@ -6,6 +6,7 @@ import type { LimitGrant, LimitReading, LimitUse } from '../../api/model/limits.
 import { setUpWorkflows } from '../../test/support/workflows.ts';
 import type { VirtualHandle } from '../../test/virtual-temporal/server.ts';
 import { refreshSignal } from '../messages.ts';
+import { grantMs } from './grants.ts';
 import { claimUpdate, describeLimitsQuery } from './messages.ts';
 
 const scope = { dialect: 'gardener', namespace: 'n' };
@@ -98,6 +99,14 @@ describe('the workflow that grants the limits of a namespace', () => {
     const { granted, wait } = await claim('b', 'b-1');
 
     expect([granted, wait?.holders]).toEqual([[], [{ name: 'a', count: 2 }]]);
+  });
+
+  it('holds nothing any more for an owner that was granted machines and does not create them', async () => {
+    await claim('a', 'a-1', 'a-2');
+    await claim('b', 'b-1');
+    await workflows.temporal.advance(grantMs + 5_000); // it looks once a minute
+
+    expect((await claim('b', 'b-1')).granted).toEqual(['b-1']);
   });
 
   it('fails a claim while the API server does not answer, and grants the next one', async () => {

@@ -6,6 +6,7 @@ import {
   continueAsNew,
   getExternalWorkflowHandle,
   isCancellation,
+  patched,
   proxyActivities,
   setCurrentDetails,
   setHandler,
@@ -18,7 +19,7 @@ import { workflowId } from '../../api/workflow-id.ts';
 import { type Failure, isActivityFailure, toFailure } from '../calls/failure.ts';
 import { inParallel } from '../calls/parallel.ts';
 import { refreshSignal } from '../messages.ts';
-import { decide, emptyState, heldBy, turnMs, unknownHolders } from './grants.ts';
+import { decide, emptyState, endedGrants, heldBy, turnMs, unknownHolders, withoutGrants } from './grants.ts';
 import { claimUpdate, describeLimitsQuery, type LimitState, type LimitsDescription } from './messages.ts';
 
 /** Not a local one: the lists of a large namespace take seconds, and claims are taken meanwhile. */
@@ -139,7 +140,10 @@ async function serve(run: LimitRun): Promise<void> {
     for (const request of requests) request.answer = reading;
     return;
   }
-  const { state, grants, woken } = decide(run.state, reading, claims, Date.now());
+  const nowMs = Date.now();
+  const ended = endedGrants(run.state, nowMs);
+  const before = ended.length > 0 && patched('grants-end') ? withoutGrants(run.state, ended) : run.state;
+  const { state, grants, woken } = decide(before, reading, claims, nowMs);
   run.state = state;
   for (const [i, request] of requests.entries()) request.answer = grants[i] ?? { granted: [] };
   const unknown = run.isNew ? unknownHolders(state, reading) : [];

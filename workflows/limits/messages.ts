@@ -36,4 +36,6 @@ export interface LimitState {
   readonly granted: Readonly<Record<string, readonly string[]>>;
   /** The next one first. */
   readonly waiting: readonly Waiter[];
+  /** By the UID of an owner: since when names of it count, ms since the epoch. Left out where none do, and by older releases. */
+  readonly heldSinceMs?: Readonly<Record<string, number>>;
 }

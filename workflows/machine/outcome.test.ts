@@ -26,9 +26,9 @@ describe('isWrittenRecently', () => {
 describe('retryPauseMs', () => {
   it('waits ten minutes for capacity, or as long as configured', () => {
     expect(retryPauseMs({ code: 'ResourceExhausted' }, 'creation')).toBe(10 * minute);
-    expect(retryPauseMs({ code: 'ResourceExhausted' }, 'creation', 4 * second)).toBe(4 * second);
-    expect(retryPauseMs({ code: 'ResourceExhausted' }, 'creation', 20 * minute)).toBe(20 * minute);
-    expect(retryPauseMs({ code: 'ResourceExhausted' }, 'deletion', 4 * second)).toBe(10 * minute);
+    expect(retryPauseMs({ code: 'ResourceExhausted' }, 'creation', { noRoomMs: 4 * second })).toBe(4 * second);
+    expect(retryPauseMs({ code: 'ResourceExhausted' }, 'creation', { noRoomMs: 20 * minute })).toBe(20 * minute);
+    expect(retryPauseMs({ code: 'ResourceExhausted' }, 'deletion', { noRoomMs: 4 * second })).toBe(30 * second);
   });
 
   it.each(['Unknown', 'DeadlineExceeded', 'Aborted', 'Unavailable'] as const)(
@@ -43,11 +43,13 @@ describe('retryPauseMs', () => {
     expect(retryPauseMs({ code: 'Uninitialized' }, 'creation')).toBe(5 * second);
   });
 
-  it('[mcm 27 partly] waits for all others 3 minutes when creating and 10 when deleting', () => {
+  it('[mcm 27 partly] waits for all others 3 minutes when creating, and when deleting from half a minute to ten minutes', () => {
     const special = ['ResourceExhausted', 'Uninitialized', 'Unknown', 'DeadlineExceeded', 'Aborted', 'Unavailable'];
     const others = codes.filter((code) => !special.includes(code));
     expect(others.map((code) => retryPauseMs({ code }, 'creation'))).toEqual(others.map(() => 3 * minute));
-    expect(others.map((code) => retryPauseMs({ code }, 'deletion'))).toEqual(others.map(() => 10 * minute));
+    expect(others.map((code) => retryPauseMs({ code }, 'deletion'))).toEqual(others.map(() => 30 * second));
+    const after = (refusedForMs: number) => retryPauseMs({ code: 'PermissionDenied' }, 'deletion', { refusedForMs });
+    expect([30 * second, 4 * minute, 60 * minute].map(after)).toEqual([30 * second, 4 * minute, 10 * minute]);
   });
 
   it('waits as long as the cloud asks for, when that is longer, and never longer than ten minutes', () => {

@@ -37,23 +37,25 @@ const longestPauseMs = 10 * minutes;
 
 /**
  * How long to wait after a failed call to the cloud until the next, ms. A change ends the wait at once. `noRoomMs` without
- * capacity, 5 s for what is transient and for the set-up of a VM that exists, else 3 minutes when creating and 10 when
- * deleting. Longer where the cloud asks for it.
+ * capacity, 5 s for what is transient and for the set-up of a VM that exists, else 3 minutes when creating. When deleting,
+ * 30 s at first and then as long as the cloud has refused already, up to 10 minutes: nothing says when a right is back.
+ * Longer where the cloud asks for it.
+ * @param options.refusedForMs how long a deletion was refused in the same way
  */
 export function retryPauseMs(
   { code, retryAfterMs = 0 }: { readonly code: FailureCode; readonly retryAfterMs?: number },
   during: 'creation' | 'deletion',
-  noRoomMs = longestPauseMs,
+  { noRoomMs = longestPauseMs, refusedForMs = 0 }: { readonly noRoomMs?: number; readonly refusedForMs?: number } = {},
 ): number {
   if (during === 'creation' && code === 'ResourceExhausted')
     return Math.max(noRoomMs, Math.min(retryAfterMs, longestPauseMs));
-  return Math.min(Math.max(pauseByCodeMs(code, during), retryAfterMs), longestPauseMs);
+  return Math.min(Math.max(pauseByCodeMs(code, during, refusedForMs), retryAfterMs), longestPauseMs);
 }
 
-function pauseByCodeMs(code: FailureCode, during: 'creation' | 'deletion'): number {
+function pauseByCodeMs(code: FailureCode, during: 'creation' | 'deletion', refusedForMs: number): number {
   if (failures[code].transient) return 5 * seconds;
   if (during === 'creation' && code === 'Uninitialized') return 5 * seconds;
-  return during === 'deletion' ? longestPauseMs : 3 * minutes;
+  return during === 'deletion' ? Math.max(30 * seconds, refusedForMs) : 3 * minutes;
 }
 
 /** How long to wait before the cloud is asked again about a VM that has not become a Node, ms. Grows to 2 minutes. */

@@ -2,6 +2,7 @@
 
 import { describe, expect, it } from '@jest/globals';
 import { ApplicationFailure, Context } from '@temporalio/activity';
+import type { FailureCode } from '../../../api/failures.ts';
 import { refuse, setUpMachine, vm } from '../../../test/support/played-machine.ts';
 import { refreshSignal, retryNowSignal } from '../../messages.ts';
 import { observedSignal } from '../messages.ts';
@@ -22,6 +23,8 @@ const {
   tryAgain,
   until,
   untilCancelled,
+  advance,
+  now,
   time,
 } = setUpMachine();
 
@@ -311,6 +314,26 @@ describe('the deletion of a machine that machine-controller-manager has begun to
     expect(searchAttributes).toMatchObject({ MillwrightBlockedOn: ['CloudApi'] });
     expect(cluster.written.at(-1)).toMatchObject({ stage: 'deleting', step: { kind: 'deleteVm', code: 'OutOfRange' } });
     expect(cluster.steps).not.toContain('tearDown');
+  });
+
+  it('is tried again 30 s after a refusal, then after pauses that grow to ten minutes, and begins with 30 s again for another one', async () => {
+    const calls: number[] = [];
+    let code: FailureCode = 'PermissionDenied';
+    cloud.deleteVm = () => {
+      calls.push(now());
+      return refuse(code);
+    };
+    touch({ ...cluster.withFinalizer, deletingSince: time() });
+    await start();
+    await until(() => calls.length === 1);
+    await advance(60 * 60_000);
+    const pauses = () => calls.slice(1).map((at, i) => Math.round((at - (calls[i] ?? 0)) / 1_000));
+    expect(pauses().slice(0, 8)).toEqual([30, 30, 60, 120, 240, 480, 600, 600]);
+
+    code = 'FailedPrecondition';
+    await workflow().signal(retryNowSignal);
+    await advance(60_000);
+    expect(pauses().slice(-2)).toEqual([30, 30]);
   });
 
   it('looks for no VM of its name if the creation was begun here', async () => {

@@ -18,6 +18,7 @@ const {
   untilRefused,
   tryAgain,
   until,
+  advance,
   now,
   time,
 } = setUpMachine();
@@ -132,6 +133,20 @@ describe('a creation', () => {
       code: 'DeadlineExceeded',
       message: 'node (not named yet) did not become healthy within 3 s',
     });
+  });
+
+  it.each([
+    ['ends at its timeout', 'Unknown', 'failed'],
+    ['ends at its timeout', 'Aborted', 'failed'],
+    ['[invariant 6 partly] goes on', 'Unavailable', 'creating'],
+    ['[invariant 6 partly] goes on', 'DeadlineExceeded', 'creating'],
+  ] as const)('%s while every call fails with %s', async (_, code, stage) => {
+    touch({ limits: { ...cluster.machine.limits, creationSeconds: 30 } });
+    cloud.ensureVm = () => refuse(code);
+    await start();
+    await advance(120_000);
+
+    expect(cluster.machine.stage).toBe(stage);
   });
 
   it('[invariant 1 partly] [invariant 2 partly] asks for no second VM where Temporal was restored from before the first and the class has moved since', async () => {

@@ -4,7 +4,7 @@ import { failures } from '../../../api/failures.ts';
 import type { MachineSnapshot } from '../../../api/model/machine.ts';
 import type { Vm } from '../../../api/provider.ts';
 import { vmOf } from '../../../api/provider-id.ts';
-import { type Failure, wasNeverTaken } from '../../calls/failure.ts';
+import { type Failure, isOutage, wasNeverTaken } from '../../calls/failure.ts';
 import { ensureVm } from '../../calls/provider.ts';
 import { kubernetes, kubernetesSteps } from '../kubernetes.ts';
 import { isJoinable } from '../node.ts';
@@ -162,11 +162,18 @@ async function refused(state: MachineState, doing: string, failure: Failure): Pr
   return done;
 }
 
-/** An outage of the cloud does not count towards the creation timeout: another machine would fail as well. */
+/**
+ * An outage of the cloud does not count towards the creation timeout: another machine would fail as well. An error that its
+ * provider does not know is an answer.
+ */
 function noteCloud(state: MachineState, answer: Vm | Failure): void {
-  const isDown = 'code' in answer && failures[answer.code].transient;
+  const isDown = 'code' in answer && (isOutage(answer) || isOutageToOlderRuns(answer));
   if (isDown || state.isCloudDown) state.outageEndMs = Date.now();
   state.isCloudDown = isDown;
+}
+
+function isOutageToOlderRuns({ code }: Failure): boolean {
+  return failures[code].transient && !patched('an-answer-is-no-outage');
 }
 
 /**

@@ -25,7 +25,7 @@ export async function creationRefused(
   if (late !== undefined) return late;
 
   const { noRoomSeconds = 600 } = state.machine.limits;
-  const retryMs = retryPauseMs(failure, 'creation', noRoomSeconds * 1_000);
+  const retryMs = retryPauseMs(failure, 'creation', { noRoomMs: noRoomSeconds * 1_000 });
   const pauseMs = Math.min(retryMs, creationDeadlineMs(state) - Date.now());
   const activity = {
     doing,

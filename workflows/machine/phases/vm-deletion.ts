@@ -1,9 +1,10 @@
 /** How every VM of a machine is deleted, wherever it may have been made. */
+import { patched } from '@temporalio/workflow';
 import type { PlacesReading } from '../../../activities/machine/places.ts';
 import type { Place } from '../../../api/model/source.ts';
 import { type Blocker, names } from '../../../api/names.ts';
 import type { VmDeletion } from '../../../api/provider.ts';
-import type { Failure } from '../../calls/failure.ts';
+import { type Failure, isSameError } from '../../calls/failure.ts';
 import { deleteVm } from '../../calls/provider.ts';
 import { kubernetes, kubernetesSteps } from '../kubernetes.ts';
 import { nodeNameOf } from '../node.ts';
@@ -163,15 +164,24 @@ function movedRemedy({ provider, origin }: Place, blockedOn: Blocker): string {
   );
 }
 
+/** Since when the deletion was refused in this way, ms from now; 0 the first time. */
+function msRefused({ progress: { lastError }, deletionSeenMs = 0 }: MachineState, failure: Refused): number {
+  if (lastError === undefined || !isSameError(lastError, failure)) return 0;
+  return Date.now() - Math.max(Date.parse(lastError.since), deletionSeenMs);
+}
+
+type Refused = Pick<Failure, 'code' | 'message' | 'blockedOn' | 'retryAfterMs' | 'requestId'>;
+
 async function refused(
   state: MachineState,
   doing: string,
-  failure: Pick<Failure, 'code' | 'message' | 'blockedOn' | 'retryAfterMs' | 'requestId'>,
+  failure: Refused,
   { unblock, isFromCloud }: { readonly unblock: string | undefined; readonly isFromCloud?: true },
 ): Promise<PhaseOutcome> {
   const { code, message, blockedOn } = failure;
   const { deletingSince, stage } = state.machine;
-  const pauseMs = retryPauseMs(failure, 'deletion');
+  const refusedForMs = patched('deletions-are-tried-again-soon') ? msRefused(state, failure) : Infinity;
+  const pauseMs = retryPauseMs(failure, 'deletion', { refusedForMs });
   const activity = {
     doing,
     waitingFor: 'a change that helps, or the next try',
