@@ -18,6 +18,8 @@ export interface Refusal {
   readonly blockedOn: Blocker;
   /** Pause until the next attempt. */
   readonly pauseSeconds: number;
+  /** Where the pauses grow with the time since the first refusal. */
+  readonly maxPauseSeconds?: number;
   readonly remedy: RegExp;
 }
 
@@ -68,7 +70,7 @@ export const creations = {
 
 /** Machines that run and are being deleted. */
 export const deletions = {
-  'leaving-refused': { ...creations.refused, pauseSeconds: 600 },
+  'leaving-refused': { ...creations.refused, pauseSeconds: 30, maxPauseSeconds: 600 },
   'leaving-hanging': creations.hanging,
   'leaving-throttled': { ...creations.throttled, machineType: 'small' },
   'leaving-down': {
