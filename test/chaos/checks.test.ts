@@ -68,10 +68,17 @@ describe('a run is checked for', () => {
       expect(violationsOf({ ...deleted, vms: [vm('vm-1', 10, 20), vm('vm-2', 20)] })).toEqual([]);
     });
 
+    it('also where something else was broken in between', () => {
+      const disturbances = [{ what: 'kill of worker-1', fromMs: 17_500, toMs: 19_000 }];
+
+      expect(violationsOf({ ...deleted, vms, disturbances })).toHaveLength(1);
+    });
+
     it.each([
       ['an answer was lost', { calls: [creation('vm-1', 10, 'lost'), creation('vm-2', 20)] }],
       ['a call has no answer', { calls: [creation('vm-1', 10, 'pending'), creation('vm-2', 20)] }],
       ['the client gave up', { calls: [creation('vm-1', 10, 201, 20), creation('vm-2', 20)] }],
+      ['the cloud denied the first', { disturbances: [{ what: 'hiding of VMs', fromMs: 17_500, toMs: 19_000 }] }],
       ['the worker was killed', { disturbances: [{ what: 'kill of worker-1', fromMs: 10_500, toMs: 12_000 }] }],
     ])('but not where %s', (_, change) => {
       expect(violationsOf({ ...deleted, vms, ...change })).toEqual([]);

@@ -1,7 +1,7 @@
 /** Whether the promises of docs/reliability.md were kept: pure. A new check is a function in the list `checks`. */
 import { names } from '../../api/names.ts';
 import type { AuditEntry, Evidence, EvidentVm } from './evidence.ts';
-import { agents } from './world.ts';
+import { agents, hiding } from './world.ts';
 
 /** A broken promise, as one line. */
 export interface Violation {
@@ -13,6 +13,8 @@ export interface Violation {
 
 /** A client gives a call to the cloud up after this time, ms: 15 s and some for a busy machine. */
 const clientGivesUpMs = 14_000;
+/** From the answer of the cloud until its result is stored in Temporal, at most, ms. */
+const storedWithinMs = 5_000;
 /** What the observer may hear later than it happened, ms. */
 const observerLagMs = 5_000;
 
@@ -27,19 +29,28 @@ function uidOf({ tags }: EvidentVm): string {
   return tags[names.machineUid] ?? '';
 }
 
-/** No two VMs of one Machine lived at once, unless nobody got the answer to the create call of one. */
+/**
+ * No two VMs of one Machine lived at once, unless nobody got the answer to the create call of one, or the cloud denied
+ * that the older one exists.
+ */
 export function findDoubleVms({ vms, calls, disturbances }: Evidence): Violation[] {
+  const isDisturbed = (from: number, to: number, by = '') =>
+    disturbances.some(({ what, fromMs, toMs }) => what.startsWith(by) && fromMs <= to && toMs >= from);
   const isUnanswered = (vm: EvidentVm) => {
-    const creation = calls.find((call) => call.operation === 'create' && call.token === vm.token && call.effect);
-    if (creation?.endedAt === undefined || typeof creation.outcome !== 'number') return true;
-    const [from, to] = [Date.parse(creation.at), Date.parse(creation.endedAt)];
-    const isSwallowed = disturbances.some(({ fromMs, toMs }) => fromMs <= to + observerLagMs && toMs >= from);
-    return to - from > clientGivesUpMs || isSwallowed;
+    const createdAt = Date.parse(vm.createdAt);
+    const answered = calls.find(({ operation, vm: id, at, endedAt, outcome }) => {
+      const isOfVm = operation === 'create' && id === vm.id && typeof outcome === 'number';
+      return isOfVm && Date.parse(at) <= createdAt && endedAt !== undefined && Date.parse(endedAt) >= createdAt;
+    });
+    if (answered?.endedAt === undefined) return true;
+    const [from, to] = [Date.parse(answered.at), Date.parse(answered.endedAt)];
+    return to - from > clientGivesUpMs || isDisturbed(from, to + storedWithinMs);
   };
   return vms.flatMap((vm, i) =>
     vms.slice(0, i).flatMap((older) => {
-      const isDouble = uidOf(vm) === uidOf(older) && Date.parse(vm.createdAt) < endOf(older);
-      if (!isDouble || isUnanswered(vm) || isUnanswered(older)) return [];
+      const [from, to] = [Date.parse(older.createdAt), Date.parse(vm.createdAt)];
+      const isDouble = uidOf(vm) === uidOf(older) && to < endOf(older);
+      if (!isDouble || isUnanswered(vm) || isUnanswered(older) || isDisturbed(from, to, hiding)) return [];
       return [{ what: 'two VMs of one Machine', where: `${vm.name}: ${older.id} and ${vm.id}`, at: vm.createdAt }];
     }),
   );

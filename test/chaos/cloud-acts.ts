@@ -1,13 +1,17 @@
 /** Acts of the cloud: its faults, and what happens to VMs that exist. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { z } from 'zod';
 import type { Fault } from '../../deploy/local/simulated-cloud/faults.ts';
 import { type Acts, pickOne } from './act.ts';
 import type { Dice } from './dice.ts';
-import type { World } from './world.ts';
+import { hiding, type World } from './world.ts';
 
 type FaultInput = z.input<typeof Fault>;
 
-/** Each kind of fault. Most meet only some of the calls, so that something happens beside them. */
+/** Name under which acts have the faults. */
+const ofCloud = 'faults of the cloud';
+
+/** Each kind of fault but `hidden`. Most meet only some of the calls, so that something happens beside them. */
 const faults: readonly ((dice: Dice) => FaultInput)[] = [
   (dice) => ({ kind: 'latency', ms: 100, maxMs: dice.between(200, 5_000) }),
   (dice) => ({ kind: 'lostAnswer', effect: effectOf(dice), every: dice.between(1, 3) }),
@@ -23,7 +27,6 @@ const faults: readonly ((dice: Dice) => FaultInput)[] = [
   (dice) => ({ kind: 'vanish', afterMs: dice.between(500, 10_000), every: 3 }),
   (dice) => ({ kind: 'invisible', ms: dice.between(200, 1_000) }),
   () => ({ kind: 'ignoreTokens' }),
-  () => ({ kind: 'hidden', since: new Date().toISOString() }),
 ];
 
 function effectOf(dice: Dice): 'done' | 'none' {
@@ -48,10 +51,24 @@ async function vmOf(world: World, dice: Dice) {
 export const cloudActs: Acts = {
   'cloud faults': {
     weight: 10,
-    async run({ cloud }, dice, tell) {
+    async run(world, dice, tell) {
       const chosen = Array.from({ length: dice.below(3) }, () => pickOne(dice, faults, 'fault')(dice));
-      tell(chosen.length === 0 ? 'the cloud is well' : `the cloud has ${JSON.stringify(chosen)}`);
-      await cloud.setFaults(...chosen);
+      await world.use('change of faults', [ofCloud], async () => {
+        tell(chosen.length === 0 ? 'the cloud is well' : `the cloud has ${JSON.stringify(chosen)}`);
+        await world.cloud.setFaults(...chosen);
+      });
+    },
+  },
+  'hide VMs': {
+    weight: 1,
+    async run(world, dice, tell) {
+      const ms = dice.between(1_000, 10_000);
+      await world.use(hiding, [ofCloud], async () => {
+        tell(`the cloud denies for ${ms} ms what it makes from now on`);
+        await world.cloud.setFaults({ kind: 'hidden', since: new Date().toISOString() });
+        await sleep(ms);
+        await world.cloud.setFaults();
+      });
     },
   },
   'kill a VM': {

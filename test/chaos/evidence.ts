@@ -12,7 +12,7 @@ import type { CallRecord } from '../../deploy/local/simulated-cloud/state.ts';
 import { events, nodes } from '../../kube/core.ts';
 import { fetchHistory } from '../../temporal/fetch-history.ts';
 import { readable } from '../../temporal/history.ts';
-import { replayRun } from '../../temporal/replay.ts';
+import { replayRuns } from '../../temporal/replay.ts';
 import type { Observation } from './observer.ts';
 import type { Ending } from './process.ts';
 import { type Disturbance, namespace, untouched, type World } from './world.ts';
@@ -135,14 +135,13 @@ async function readHistories({ dir, temporal }: World): Promise<ReadHistory[]> {
 }
 
 async function replayAll(histories: readonly ReadHistory[]): Promise<Replayed[]> {
-  const replayed: Replayed[] = [];
-  for (const { text, ...of } of histories) {
-    const { same, difference, error } = await replayRun(text, of.run);
-    const what = difference?.now?.what ?? 'nothing';
-    const text2 = error ?? `event ${difference?.event}: ${difference?.recorded?.what}, now ${what}`;
-    replayed.push({ ...of, ...(!same && { difference: text2 }) });
-  }
-  return replayed;
+  const reports = await replayRuns(histories.map(({ text, run: source }) => ({ text, source })));
+  return histories.map(({ run, startedAt, closedAt }, i) => {
+    const { same, difference, error } = reports[i]!;
+    const { event, recorded, now } = difference ?? {};
+    const says = error ?? `event ${event}: ${recorded?.what ?? 'nothing'}, now ${now?.what ?? 'nothing'}`;
+    return { run, startedAt, closedAt, ...(!same && { difference: says }) };
+  });
 }
 
 const AuditLine = z.object({

@@ -14,6 +14,8 @@ import { agents, classes, namespace, type World } from './world.ts';
 
 /** The longest that everything may take to converge, ms: a run that cannot go on is ended after three minutes. */
 const convergesWithinMs = 360_000;
+/** How long it may take until a person helps, ms. */
+const convergesAloneMs = 120_000;
 /** How long nothing may be written, ms, and how long it may take until then. */
 const rest = { lastsMs: 15_000, withinMs: 120_000 } as const;
 
@@ -47,23 +49,42 @@ export async function heal(world: World): Promise<void> {
   }
   const unpreserved = mergePatch({ metadata: { annotations: { [annotations.preserve]: 'false' } } });
   for (const { metadata } of await world.machinesNow()) {
+    // Nobody replaces a Machine without an owner that has failed.
+    if (!metadata.ownerReferences?.length) await control.delete(machines, metadata).catch(() => undefined);
     if (metadata.annotations?.[annotations.preserve] !== undefined) {
       await control.patch(machines, metadata, unpreserved).catch(() => undefined); // it may be gone
     }
   }
 }
 
-/** Waits until everything is as it was asked for. Answers what is not, if it takes too long. */
-export async function converge(world: World): Promise<Violation[]> {
+/** Waits until everything is as it was asked for. Answers what is not, if it takes too long. @param tell progress */
+export async function converge(world: World, tell: (what: string) => void): Promise<Violation[]> {
   const since = performance.now();
+  let isHelped = false;
   for (;;) {
     const left = await leftOf(world).catch((error: unknown) => [`cannot be read: ${error}`]);
     if (left.length === 0) return [];
-    if (performance.now() - since > convergesWithinMs) {
+    const waitedMs = performance.now() - since;
+    if (waitedMs > convergesWithinMs) {
       return left.map((where) => ({ what: 'has not converged', where, at: new Date().toISOString() }));
     }
     await approveHeld(world).catch(() => undefined);
+    if (!isHelped && waitedMs > convergesAloneMs) {
+      isHelped = true;
+      tell(`not yet: ${left.join('; ')}`);
+      await deleteWithoutVm(world);
+    }
     await sleep(2_000);
+  }
+}
+
+/** After a restore of etcd Machines are back whose VMs are gone. Where they are many, a person has to delete them. */
+async function deleteWithoutVm({ cloud, control, machinesNow }: World): Promise<void> {
+  const ids = (await cloud.vms()).map(({ id }) => id);
+  for (const { metadata, spec } of await machinesNow()) {
+    const { providerID } = spec ?? {};
+    const hasVm = providerID === undefined || ids.some((id) => providerID.endsWith(`/${id}`));
+    if (!hasVm) await control.delete(machines, metadata).catch(() => undefined); // it may be gone
   }
 }
 

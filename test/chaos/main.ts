@@ -54,7 +54,7 @@ async function live(world: World): Promise<Violation[]> {
   tell('healing');
   await heal(world);
   tell('waiting until everything has converged');
-  const unconverged = await converge(world);
+  const unconverged = await converge(world, tell);
   tell('waiting until nothing is written');
   const unrested = await findRest(world);
   tell('checking');

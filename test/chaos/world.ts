@@ -39,6 +39,9 @@ export const deploymentsAtFirst = { [untouched]: 2, api: 2, batch: 2, web: 3 } a
 /** MachineClasses. */
 export const classes = ['first', 'second'] as const;
 
+/** The disturbance in which the cloud denies that VMs exist. */
+export const hiding = 'hiding of VMs';
+
 /** Timeouts are short, so that what a fault has broken is replaced within the run. */
 const timeouts = [
   ...['--machine-creation-timeout', '90s', '--machine-health-timeout', '15s', '--resource-exhausted-retry', '5s'],
