@@ -11,7 +11,7 @@ export interface Clock {
 
 /** The clock of processes that are started from now on; undefined: libfaketime is not installed. @param file that it reads */
 export async function createClock(file: string): Promise<Clock | undefined> {
-  const [library] = globSync('/usr/lib/*/faketime/libfaketime.so.1');
+  const [library] = globSync('/usr/lib/*/faketime/libfaketimeMT.so.1');
   if (library === undefined) return undefined;
   const jump = (seconds: number) => writeFile(file, `${seconds < 0 ? '' : '+'}${seconds}\n`);
   await jump(0);

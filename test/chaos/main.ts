@@ -37,6 +37,9 @@ let count = 0;
 try {
   if (world.clock === undefined) tell('no clock jumps: libfaketime is not installed (Debian: package faketime)');
   violations = await live(world);
+} catch (error) {
+  const where = error instanceof Error ? (error.stack ?? error.message) : String(error);
+  violations = [{ what: 'the run did not come to its end', where, at: new Date().toISOString() }];
 } finally {
   await writeFile(join(dir, 'acts.log'), `${lines.join('\n')}\n`);
   await world.stop();
