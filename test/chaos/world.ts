@@ -190,7 +190,7 @@ async function open(dir: string, seed: number, ending: (() => Promise<unknown>)[
     victims: [
       ...processes,
       ...[stack.temporal, stack.etcd, apiServer, controllerManager].map(server),
-      { name: 'simulated cloud', ...serverOf(cloud) },
+      victimOf(cloud),
     ].toSorted((a, b) => (a.name < b.name ? -1 : 1)) as readonly Victim[],
 
     /** Machines that acts may touch, sorted by name. */
@@ -216,8 +216,9 @@ async function open(dir: string, seed: number, ending: (() => Promise<unknown>)[
   };
 }
 
-function serverOf(cloud: Awaited<ReturnType<typeof startSimulatedCloud>>): Omit<Victim, 'name'> {
+function victimOf(cloud: Awaited<ReturnType<typeof startSimulatedCloud>>): Victim {
   return {
+    name: 'simulated cloud',
     get pid() {
       return cloud.pid;
     },
