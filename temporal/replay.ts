@@ -54,30 +54,45 @@ export interface ReplayReport {
   readonly error?: string;
 }
 
+/** A history as Temporal writes it in JSON. */
+export interface RunHistory {
+  readonly text: string;
+  /** Where the text is from, for messages. */
+  readonly source: string;
+}
+
 /**
  * Replays a run against the workflow code of this checkout. Throws an Error when it cannot: the text is no history, or the
  * code has no such workflow.
- * @param text history as Temporal writes it in JSON
- * @param source where the text is from, for messages
  */
 export async function replayRun(text: string, source: string): Promise<ReplayReport> {
-  const { events, history } = parseHistory(text, source);
-  const started = events[0]?.workflowExecutionStartedEventAttributes;
-  const workflowType = started?.workflowType.name ?? '';
-  const workflowId = textOf(started?.['workflowId']) || source;
+  const [report] = await replayRuns([{ text, source }]);
+  return report!;
+}
+
+/** The same for many runs, in one worker. */
+export async function replayRuns(runs: readonly RunHistory[]): Promise<ReplayReport[]> {
+  const parsed = runs.map(({ text, source }) => {
+    const { events, history } = parseHistory(text, source);
+    const started = events[0]?.workflowExecutionStartedEventAttributes;
+    const workflowType = started?.workflowType.name ?? '';
+    return { source, events, history, workflowType, workflowId: textOf(started?.['workflowId']) || source };
+  });
   silenceSdk();
-  const [outcome] = await replayHistories(await loadReplayBundle(), [{ workflowId, history }]);
-  const { error, asked = [] } = outcome ?? {};
-  if (error !== undefined && /no such function is exported/.test(error.message)) {
-    throw new Error(`${source} is of a workflow '${workflowType}', which this version of Millwright does not have`);
-  }
-  const difference = firstDifference(events, asked, error !== undefined);
-  return {
-    ...{ workflowId, workflowType, events: events.length, decisions: countDecisions(events) },
-    same: difference === undefined,
-    ...(difference !== undefined && { difference }),
-    ...(error !== undefined && { error: reasonOf(error) }),
-  };
+  const outcomes = await replayHistories(await loadReplayBundle(), parsed);
+  return parsed.map(({ source, events, workflowId, workflowType }, i) => {
+    const { error, asked } = outcomes[i]!;
+    if (error !== undefined && /no such function is exported/.test(error.message)) {
+      throw new Error(`${source} is of a workflow '${workflowType}', which this version of Millwright does not have`);
+    }
+    const difference = firstDifference(events, asked, error !== undefined);
+    return {
+      ...{ workflowId, workflowType, events: events.length, decisions: countDecisions(events) },
+      same: difference === undefined,
+      ...(difference !== undefined && { difference }),
+      ...(error !== undefined && { error: reasonOf(error) }),
+    };
+  });
 }
 
 function parseHistory(text: string, source: string) {

@@ -50,6 +50,8 @@ export interface MillwrightOptions {
   readonly isSmall?: boolean;
   /** More of the command line; a flag given here wins. */
   readonly flags?: readonly string[];
+  /** Added to the environment. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 /** How a process ended. */
@@ -90,6 +92,7 @@ export async function startMillwright(options: MillwrightOptions): Promise<Millw
     awaitsExpiry = false,
     isSmall = false,
     flags = [],
+    env = {},
   } = options;
   const kubeconfig = options.kubeconfig ?? fromSetup('MILLWRIGHT_TEST_KUBECONFIG');
   const temporalAddress = options.temporalAddress ?? fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS');
@@ -104,7 +107,7 @@ export async function startMillwright(options: MillwrightOptions): Promise<Millw
       : [...(isElected ? electionFlags(awaitsExpiry) : ['--leader-elect', 'false']), ...noSweeps]),
     ...['--address', '127.0.0.1', '--port', '0', '--log-format', 'json', ...flags],
   ];
-  const millwright = startProcess(args, isSmall ? { NODE_OPTIONS: '' } : {}, program);
+  const millwright = startProcess(args, isSmall ? { NODE_OPTIONS: '', ...env } : env, program);
   let hasExited = false;
   void millwright.exited.then(() => {
     hasExited = true;

@@ -72,6 +72,7 @@ export function createCloudApi({ state, tokens, onCreated }: ApiDeps) {
     const created = answer !== 'lost' && operation === 'create' ? idOf(answer.body) : undefined;
     state.recordCall({
       ...started,
+      endedAt: new Date().toISOString(),
       outcome: answer === 'lost' ? 'lost' : answer.status,
       effect,
       ...(created !== undefined && { vm: created }),

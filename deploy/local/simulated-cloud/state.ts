@@ -62,6 +62,8 @@ export interface CallRecord {
   /** Also the answer's `x-request-id`. */
   readonly id: string;
   readonly at: string;
+  /** When it was answered or cut; left out while neither has happened. */
+  readonly endedAt?: string | undefined;
   readonly method: string;
   readonly path: string;
   readonly operation: Operation | 'unknown';

@@ -1,0 +1,190 @@
+import { describe, expect, it } from '@jest/globals';
+import { names } from '../../api/names.ts';
+import { checks, type Violation } from './checks.ts';
+import type { AuditEntry, Evidence, EvidentVm } from './evidence.ts';
+
+const at = (seconds: number) => new Date(seconds * 1_000).toISOString();
+
+/** A Machine `m` with UID `u` and a VM `vm-1`, for which nothing went wrong. */
+const quiet: Evidence = {
+  endedAt: at(100),
+  vms: [vm('vm-1', 10)],
+  calls: [creation('vm-1', 10)],
+  resources: [{ id: 'vm-1', kind: 'vm', tags: { [names.machineUid]: 'u' } }],
+  audit: [],
+  observations: [{ atMs: 12_000, uid: 'u', name: 'm', providerID: 'simulated:///here/vm-1', state: 'present' }],
+  machines: [{ uid: 'u', name: 'm', providerID: 'simulated:///here/vm-1' }],
+  untouchedBefore: [],
+  disturbances: [],
+  restores: [],
+  endings: [],
+  logs: {},
+  texts: {},
+  secrets: [],
+  replays: [],
+};
+
+function vm(id: string, createdAt: number, deletedAt?: number): EvidentVm {
+  const ends = { deletedAt: deletedAt === undefined ? null : deletedAt * 1_000, vanishesAt: null };
+  return { id, name: 'm', token: `of-${id}`, tags: { [names.machineUid]: 'u' }, createdAt: at(createdAt), ...ends };
+}
+
+function creation(id: string, from: number, outcome: number | 'lost' | 'pending' = 201, seconds = 1) {
+  const times = { at: at(from), endedAt: at(from + seconds) };
+  return { ...times, operation: 'create' as const, vm: id, token: `of-${id}`, outcome, effect: true };
+}
+
+function deletion(id: string, from: number) {
+  return { at: at(from), endedAt: at(from), operation: 'delete' as const, vm: id, outcome: 202, effect: true };
+}
+
+function request(change: Partial<AuditEntry>): AuditEntry {
+  const asked = { verb: 'delete', resource: 'machines', name: 'm', userAgent: 'chaos', code: 200 };
+  return { at: at(50), ...asked, ...change };
+}
+
+function violationsOf(change: Partial<Evidence>): string[] {
+  const found: Violation[] = checks.flatMap((check) => check({ ...quiet, ...change }));
+  return found.map(({ what, where }) => `${what}: ${where}`);
+}
+
+describe('a run is checked for', () => {
+  it('nothing else', () => {
+    expect(violationsOf({})).toEqual([]);
+  });
+
+  describe('two VMs of one Machine', () => {
+    const vms = [vm('vm-1', 10, 40), vm('vm-2', 20)];
+    const deleted = {
+      calls: [creation('vm-1', 10), creation('vm-2', 20)],
+      machines: [{ uid: 'u', name: 'm', providerID: 'simulated:///here/vm-2' }],
+    };
+
+    it('which live at once', () => {
+      expect(violationsOf({ ...deleted, vms })).toEqual(['two VMs of one Machine: m: vm-1 and vm-2']);
+    });
+
+    it('but not where the second came after the first', () => {
+      expect(violationsOf({ ...deleted, vms: [vm('vm-1', 10, 20), vm('vm-2', 20)] })).toEqual([]);
+    });
+
+    it('also where something else was broken in between', () => {
+      const disturbances = [{ what: 'kill of worker-1', fromMs: 17_500, toMs: 19_000 }];
+
+      expect(violationsOf({ ...deleted, vms, disturbances })).toHaveLength(1);
+    });
+
+    it.each([
+      ['an answer was lost', { calls: [creation('vm-1', 10, 'lost'), creation('vm-2', 20)] }],
+      ['a call has no answer', { calls: [creation('vm-1', 10, 'pending'), creation('vm-2', 20)] }],
+      ['the client gave up', { calls: [creation('vm-1', 10, 201, 20), creation('vm-2', 20)] }],
+      ['the cloud denied the first', { disturbances: [{ what: 'hiding of VMs', fromMs: 17_500, toMs: 19_000 }] }],
+      ['the worker was killed', { disturbances: [{ what: 'kill of worker-1', fromMs: 10_500, toMs: 12_000 }] }],
+    ])('but not where %s', (_, change) => {
+      expect(violationsOf({ ...deleted, vms, ...change })).toEqual([]);
+    });
+  });
+
+  it('what is left without a Machine', () => {
+    const resources = [...quiet.resources, { id: 'disk-1', kind: 'disk' as const, tags: {} }];
+
+    expect(violationsOf({ resources })).toEqual(['left without a Machine: disk-1']);
+  });
+
+  it('Machines without the VM that they name', () => {
+    expect(violationsOf({ vms: [], resources: [] })).toEqual([
+      'has not the one VM that it names: m names simulated:///here/vm-1, has ',
+    ]);
+  });
+
+  describe('VMs that were deleted although their Machine names them', () => {
+    const deleted = {
+      vms: [vm('vm-1', 10, 60), vm('vm-2', 61)],
+      calls: [creation('vm-1', 10), deletion('vm-1', 60), creation('vm-2', 61)],
+      machines: [{ uid: 'u', name: 'm', providerID: 'simulated:///here/vm-2' }],
+    };
+
+    it('and nobody has deleted the Machine', () => {
+      const late = request({ at: at(61) });
+      const refused = request({ code: 409 });
+      const ofOther = request({ name: 'other' });
+
+      expect(violationsOf({ ...deleted, audit: [late, refused, ofOther] })).toEqual([
+        'a VM was deleted that its Machine names: m: vm-1',
+      ]);
+    });
+
+    it.each([
+      ['the Machine was deleted', { audit: [request({})] }],
+      ['its Node was deleted', { audit: [request({ resource: 'nodes' })] }],
+      [
+        'the Machine named another',
+        { observations: [{ ...quiet.observations[0]!, providerID: 'simulated:///here/vm-2' }] },
+      ],
+      ['the Machine was not there', { observations: [{ ...quiet.observations[0]!, state: 'gone' as const }] }],
+    ])('but not where %s', (_, change) => {
+      expect(violationsOf({ ...deleted, ...change })).toEqual([]);
+    });
+  });
+
+  it('Machines that were replaced though nobody has touched them', () => {
+    const before = { uid: 'before', name: 'still-1', providerID: 'simulated:///here/vm-0' };
+
+    expect(violationsOf({ untouchedBefore: [...quiet.machines] })).toEqual([]);
+    expect(violationsOf({ untouchedBefore: [before] })).toEqual([
+      'a Machine was replaced that nobody has touched: still-1: gone',
+    ]);
+  });
+
+  it('Machines that somebody unknown has deleted', () => {
+    const audit = ['chaos', 'millwright/worker', 'curl'].map((userAgent) => request({ userAgent }));
+
+    expect(violationsOf({ audit })).toEqual(['a Machine was deleted by curl: m']);
+  });
+
+  it('processes that ended without a reason', () => {
+    const ending = { process: 'worker-1', at: at(50), code: 1, signal: null, lastLines: '{"level":"info"}' };
+    const killed = { ...ending, code: null, signal: 'SIGKILL' as const };
+    const said = { ...ending, lastLines: '{"level":"fatal","msg":"ending because this process no longer leads"}' };
+
+    expect(violationsOf({ endings: [killed, said] })).toEqual([]);
+    expect(violationsOf({ endings: [ending] })).toEqual(['a process ended without a reason: worker-1, exit code 1']);
+  });
+
+  it.each([
+    ['{"level":"fatal","msg":"ending because of an unexpected error"}', true],
+    ['TypeError: no', true],
+    ["thread 'main' panicked at", true],
+    ['{"level":"info","msg":"uncaught"}', false],
+    ['{"level":"in', false],
+    ['Error: millwright worker has exited before it was ready:', false],
+  ])('crashes: a log with %s', (line, isCrash) => {
+    const found = violationsOf({ logs: { 'worker-1': `{"level":"info"}\n${line}` } });
+
+    expect(found).toEqual(isCrash ? [`a process crashed: worker-1: ${line}`] : []);
+  });
+
+  it('secret values in objects, histories and logs', () => {
+    const found = {
+      secrets: ['s3cret'],
+      texts: { Machines: 'a s3cret' },
+      logs: { 'worker-1': '{"level":"info s3cret"}' },
+    };
+
+    expect(violationsOf(found)).toEqual(['a secret value is in: Machines', 'a secret value is in: worker-1']);
+  });
+
+  it('runs that are replayed differently, but not those that a restore has broken and that are over', () => {
+    const run = { run: 'a', startedAt: at(10), difference: 'event 7' };
+    const replays = [
+      run,
+      { ...run, run: 'b', closedAt: at(90) },
+      { ...run, run: 'c', startedAt: at(60), closedAt: at(90) },
+    ];
+
+    expect(violationsOf({ replays, restores: [50_000] })).toEqual([
+      'a run is replayed differently: a: event 7',
+      'a run is replayed differently: c: event 7',
+    ]);
+  });
+});

@@ -1,0 +1,185 @@
+/** Whether the promises of docs/reliability.md were kept: pure. A new check is a function in the list `checks`. */
+import { names } from '../../api/names.ts';
+import type { AuditEntry, Evidence, EvidentVm } from './evidence.ts';
+import { agents, hiding } from './world.ts';
+
+/** A broken promise, as one line. */
+export interface Violation {
+  readonly what: string;
+  readonly where: string;
+  /** RFC 3339. */
+  readonly at: string;
+}
+
+/** A client gives a call to the cloud up after this time, ms: 15 s and some for a busy machine. */
+const clientGivesUpMs = 14_000;
+/** From the answer of the cloud until its result is stored in Temporal, at most, ms. */
+const storedWithinMs = 5_000;
+/** What the observer may hear later than it happened, ms. */
+const observerLagMs = 5_000;
+
+const timeOf = (ms: number) => new Date(ms).toISOString();
+
+/** When a VM ended or began to be deleted, ms; infinite: it lives. */
+function endOf({ deletedAt, vanishesAt }: EvidentVm): number {
+  return Math.min(deletedAt ?? Number.POSITIVE_INFINITY, vanishesAt ?? Number.POSITIVE_INFINITY);
+}
+
+function uidOf({ tags }: EvidentVm): string {
+  return tags[names.machineUid] ?? '';
+}
+
+/**
+ * No two VMs of one Machine lived at once, unless nobody got the answer to the create call of one, or the cloud denied
+ * that the older one exists.
+ */
+export function findDoubleVms({ vms, calls, disturbances }: Evidence): Violation[] {
+  const isDisturbed = (from: number, to: number, by = '') =>
+    disturbances.some(({ what, fromMs, toMs }) => what.startsWith(by) && fromMs <= to && toMs >= from);
+  const isUnanswered = (vm: EvidentVm) => {
+    const createdAt = Date.parse(vm.createdAt);
+    const answered = calls.find(({ operation, vm: id, at, endedAt, outcome }) => {
+      const isOfVm = operation === 'create' && id === vm.id && typeof outcome === 'number';
+      return isOfVm && Date.parse(at) <= createdAt && endedAt !== undefined && Date.parse(endedAt) >= createdAt;
+    });
+    if (answered?.endedAt === undefined) return true;
+    const [from, to] = [Date.parse(answered.at), Date.parse(answered.endedAt)];
+    return to - from > clientGivesUpMs || isDisturbed(from, to + storedWithinMs);
+  };
+  return vms.flatMap((vm, i) =>
+    vms.slice(0, i).flatMap((older) => {
+      const [from, to] = [Date.parse(older.createdAt), Date.parse(vm.createdAt)];
+      const isDouble = uidOf(vm) === uidOf(older) && to < endOf(older);
+      if (!isDouble || isUnanswered(vm) || isUnanswered(older) || isDisturbed(from, to, hiding)) return [];
+      return [{ what: 'two VMs of one Machine', where: `${vm.name}: ${older.id} and ${vm.id}`, at: vm.createdAt }];
+    }),
+  );
+}
+
+/** Each Machine has the VM that it names, and nothing is there besides. */
+export function findLeftovers({ vms, resources, machines, endedAt }: Evidence): Violation[] {
+  const uids = new Set(machines.map(({ uid }) => uid));
+  const orphans = resources
+    .filter(({ tags }) => !uids.has(tags[names.machineUid] ?? ''))
+    .map(({ id }) => ({ what: 'left without a Machine', where: id, at: endedAt }));
+  const wrong = machines.flatMap(({ uid, name, providerID }) => {
+    const own = vms.filter((vm) => uidOf(vm) === uid && endOf(vm) === Number.POSITIVE_INFINITY).map(({ id }) => id);
+    if (own.length === 1 && providerID?.endsWith(`/${own[0]}`)) return [];
+    return [
+      { what: 'has not the one VM that it names', where: `${name} names ${providerID}, has ${own}`, at: endedAt },
+    ];
+  });
+  return [...orphans, ...wrong];
+}
+
+/** No VM was deleted that its Machine named, unless the Machine was deleted, or its Node was on purpose. */
+export function findWrongDeletions({ vms, calls, audit, observations }: Evidence): Violation[] {
+  const deletionsOf = (name: string) =>
+    audit.filter((entry) => isDeletion(entry, 'machines', name) || isDeletion(entry, 'nodes', name));
+  return vms.flatMap((vm) => {
+    const call = calls.find(({ operation, vm: id, effect }) => operation === 'delete' && id === vm.id && effect);
+    if (call === undefined || vm.deletedAt === null) return [];
+    const atMs = vm.deletedAt;
+    const seen = observations.filter(({ uid }) => uid === uidOf(vm));
+    const last = seen.findLast(({ atMs: seenAt }) => seenAt <= atMs);
+    const isNamed = last?.state === 'present' && last.providerID?.endsWith(`/${vm.id}`);
+    const isGoneSoon = seen.some((each) => each.state !== 'present' && Math.abs(each.atMs - atMs) < observerLagMs);
+    if (!isNamed || isGoneSoon || deletionsOf(vm.name).some((entry) => Date.parse(entry.at) <= atMs)) return [];
+    return [{ what: 'a VM was deleted that its Machine names', where: `${vm.name}: ${vm.id}`, at: timeOf(atMs) }];
+  });
+}
+
+function isDeletion({ verb, resource, name, code }: AuditEntry, of: string, named: string): boolean {
+  return verb === 'delete' && resource === of && name === named && code < 300;
+}
+
+/** Machines that nobody has touched are those of the beginning, with their VMs. */
+export function findReplacements({ untouchedBefore, machines, endedAt }: Evidence): Violation[] {
+  return untouchedBefore.flatMap(({ uid, name, providerID }) => {
+    const now = machines.find((each) => each.uid === uid);
+    if (now?.providerID === providerID) return [];
+    return [
+      {
+        what: 'a Machine was replaced that nobody has touched',
+        where: `${name}: ${now?.providerID ?? 'gone'}`,
+        at: endedAt,
+      },
+    ];
+  });
+}
+
+/** Machines were deleted by Millwright, by people and by the garbage collector alone. */
+export function findForeignDeletions({ audit }: Evidence): Violation[] {
+  const known = [agents.chaos, agents.millwright, 'kube-controller-manager'];
+  return audit
+    .filter(({ verb, resource, userAgent }) => {
+      return verb.startsWith('delete') && resource === 'machines' && !known.some((each) => userAgent.startsWith(each));
+    })
+    .map(({ name, userAgent, at }) => ({ what: `a Machine was deleted by ${userAgent}`, where: name, at }));
+}
+
+/** Every process that ended by itself has said why. */
+export function findUnexplainedEnds({ endings }: Evidence): Violation[] {
+  return endings
+    .filter(({ code, signal, lastLines }) => signal !== 'SIGKILL' && code !== 0 && !explains(lastLines))
+    .map(({ process, at, code, signal }) => {
+      return { what: 'a process ended without a reason', where: `${process}, ${signal ?? `exit code ${code}`}`, at };
+    });
+}
+
+function explains(lastLines: string): boolean {
+  return /"level":"(error|fatal)"/.test(lastLines);
+}
+
+/** No process has crashed. */
+export function findCrashes({ logs, endedAt }: Evidence): Violation[] {
+  return Object.entries(logs).flatMap(([process, log]) => {
+    const found = log.split('\n').find(isOfCrash);
+    return found === undefined ? [] : [{ what: 'a process crashed', where: `${process}: ${found}`, at: endedAt }];
+  });
+}
+
+/** What the command line logs of an error that nobody caught, and what Node and the SDK print of theirs. */
+function isOfCrash(line: string): boolean {
+  if (line.startsWith('{"level":')) return line.includes('ending because of an unexpected error');
+  return /unhandled|uncaught|panicked|^\w*Error: (?!millwright|waited)/i.test(line); // these two are of the supervisor
+}
+
+/** No secret value is in anything that people read. */
+export function findSecrets({ secrets, texts, logs, endedAt }: Evidence): Violation[] {
+  return Object.entries({ ...texts, ...logs }).flatMap(([where, text]) =>
+    secrets.some((secret) => text.includes(secret)) ? [{ what: 'a secret value is in', where, at: endedAt }] : [],
+  );
+}
+
+/**
+ * Every run can be replayed. Where Temporal was restored, the history of a run that was open then may differ from what a
+ * worker remembered: the controllers end such a run.
+ */
+export function findReplayDifferences({ replays, restores }: Evidence): Violation[] {
+  return replays.flatMap(({ run, startedAt, closedAt, difference }) => {
+    if (difference === undefined) return [];
+    const isRestored = restores.some(
+      (atMs) => Date.parse(startedAt) <= atMs && closedAt !== undefined && atMs <= Date.parse(closedAt),
+    );
+    return isRestored ? [] : [{ what: 'a run is replayed differently', where: `${run}: ${difference}`, at: startedAt }];
+  });
+}
+
+/** All checks. */
+export const checks: readonly ((evidence: Evidence) => Violation[])[] = [
+  findDoubleVms,
+  findLeftovers,
+  findWrongDeletions,
+  findReplacements,
+  findForeignDeletions,
+  findUnexplainedEnds,
+  findCrashes,
+  findSecrets,
+  findReplayDifferences,
+];
+
+/** For people. */
+export function lineOf({ what, where, at }: Violation): string {
+  return `${at} ${what}: ${where}`;
+}
