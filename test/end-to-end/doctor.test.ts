@@ -58,6 +58,7 @@ describe('millwright doctor', () => {
         'CRDs',
         'Leases',
         'rights in the target cluster',
+        'cluster of the Nodes',
       ],
       ...['Temporal', 'retention', 'search attributes', 'clock'],
       ...['controllers', 'workflows', 'versions', 'drains', 'provider simulated'],
