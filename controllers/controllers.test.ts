@@ -209,7 +209,7 @@ describe('the controller of machines', () => {
       stores.nodes.put(newer(node, { labels: { ...node?.metadata.labels, pool }, annotations }));
       await controller.handle('n/m');
     }
-    expect(sent).toHaveLength(3);
+    expect(sent).toHaveLength(2);
   });
 
   it('signals a machine at rest whose finalizer was removed', async () => {

@@ -38,7 +38,7 @@ it('answers for the first cluster that the installation has, and for no other on
   ]) {
     await expect(ask).rejects.toThrow(ConnectionError);
   }
-  const pages = refused.pages(nodes);
+  const pages = refused.pages(nodes, { labelSelector: 'a' });
   await expect(pages.next()).rejects.toThrow(/^the cluster of the Nodes is another one than before/);
   expect(await findOtherCluster(control, record())).toMatch(
     `kubectl delete lease millwright-pool-target -n ${namespace}`,

@@ -7,6 +7,7 @@ import { workflowId } from '../../api/workflow-id.ts';
 import { events, secrets } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { readable, stepOf } from '../../temporal/history.ts';
+import type { OwnerDescription } from '../../workflows/rollout/messages.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { until } from '../support/until.ts';
 
@@ -236,10 +237,9 @@ describe('wrong input reaches no cloud and is visible', () => {
     const handle = temporal.workflow.getHandle(
       workflowId(namespace, 'MachineDeployment', { dialect: 'gardener', ...key, uid: metadata.uid }),
     );
-    await handle.result();
-    expect(await handle.query('describe')).toMatchObject({
-      doing: expect.stringContaining('spec.selector'),
-      needs: [],
+    await until('its workflow waits for that', async (see) => {
+      const { waitsFor, needs }: OwnerDescription = see(await handle.query('describe'));
+      return waitsFor?.includes('spec.selector') && needs.length === 0;
     });
     expect((await millwright.machines()).filter(({ metadata: { name } }) => name.startsWith('greedy'))).toEqual([]);
 
