@@ -3,7 +3,7 @@ import { isHealthy } from '../api/attention.ts';
 import { allDialects, dialectOf } from '../api/dialects.ts';
 import { hasJoined, type MachineLimits, type MachineSnapshot } from '../api/model/machine.ts';
 import type { ObjectRef } from '../api/model/ref.ts';
-import { isOfAnother, toStatuses } from '../api/node.ts';
+import { judgeNode, rivalFor, toStatuses } from '../api/node.ts';
 import type { KubeObject, Resource } from '../api/objects.ts';
 import { type Fleet, findOutageAmong, type JoinedMachine } from '../api/outage.ts';
 import { vmOf } from '../api/provider-id.ts';
@@ -39,7 +39,7 @@ export function createOutageFinder({ control, target, defaults, percent }: Outag
   const lists = new Map<string, { readonly atMs: number; readonly found: Promise<Listed> }>();
 
   async function list({ dialect, namespace }: Pick<ObjectRef, 'dialect' | 'namespace'>): Promise<Listed> {
-    const { kinds, machine: of, source } = dialectOf(dialect);
+    const { kinds, machine: of, source, marks } = dialectOf(dialect);
     const [present, machines, sources] = await Promise.all([
       listAll(target, nodes),
       listAll(control, kinds.machine, namespace),
@@ -51,11 +51,18 @@ export function createOutageFinder({ control, target, defaults, percent }: Outag
         return zone === undefined ? [] : [[each.metadata.name, zone] as const];
       }),
     );
-    const findNode = nodeFinder(present);
+    const findNamed = nodeFinder(present);
+    const byName = new Map(machines.map((object) => [object.metadata.name, object]));
+    const findNode = (machine: MachineSnapshot, name: string): Node | undefined => {
+      const seeker = { ...machine, namespace, name };
+      const node = findNamed(machine);
+      const rival = byName.get(rivalFor(marks, node, seeker) ?? '');
+      return judgeNode(marks, node, seeker, rival && of.toSnapshot(rival, defaults)).node;
+    };
     const toJoined = (object: KubeObject): JoinedMachine[] => {
       const machine = of.toSnapshot(object, defaults);
       if (machine.deletingSince !== undefined || machine.limits.hasNoNode || !hasJoined(machine.stage)) return [];
-      const node = findNode(machine);
+      const node = findNode(machine, object.metadata.name);
       const zone = (node && zoneOf(node)) ?? zones.get(machine.source);
       return [{ source: machine.source, isMissing: node === undefined, ...(zone !== undefined && { zone }) }];
     };
@@ -93,14 +100,12 @@ async function listAll<T extends KubeObject>(
   return found;
 }
 
-/** Finds the Node of a machine: by the name that it stores, or else by its VM. */
+/** Finds what may be the Node of a machine: by the name that it stores, or else by its VM. */
 function nodeFinder(present: readonly Node[]) {
   const byName = new Map(present.map((node) => [node.metadata.name, node]));
   const byVm = new Map(present.flatMap((node) => (node.spec?.providerID ? [[vmOf(node.spec.providerID), node]] : [])));
-  return ({ nodeName, providerID }: MachineSnapshot): Node | undefined => {
-    const node = nodeName === undefined ? byVm.get(vmOf(providerID ?? '')) : byName.get(nodeName);
-    return node === undefined || isOfAnother(node, providerID) ? undefined : node;
-  };
+  return ({ nodeName, providerID }: MachineSnapshot): Node | undefined =>
+    nodeName === undefined ? byVm.get(vmOf(providerID ?? '')) : byName.get(nodeName);
 }
 
 function toHealth(node: Node, nodeConditions: readonly string[]) {

@@ -28,7 +28,7 @@ export const machineEvents = {
   VmFailed: { type: 'Warning', when: 'The VM will never run: the Machine has failed.' },
   StaleNode: {
     type: 'Warning',
-    when: 'The cloud gave the Node the name of the Node of another VM. The VM was deleted, and the Machine has failed.',
+    when: 'The Node of that name, or the VM, is not that of the Machine: the note says why. A VM of its own was deleted, and the Machine has failed.',
   },
   CreationTimeout: {
     type: 'Warning',
@@ -78,6 +78,10 @@ export const machineEvents = {
     when: 'The deletion has found the VM that another system had made for the Machine. The Machine names it now, so its Node is drained and deleted with it.',
   },
   FailedDelete: { type: 'Warning', when: 'Deleting the VM was refused and is tried again.' },
+  VmKept: {
+    type: 'Warning',
+    when: 'The Machine is deleted without the VM that it names: another Machine names it, too, and has it.',
+  },
   Deleted: { type: 'Normal', when: 'VM, Node and finalizer are gone.' },
   ...runFailed,
 } as const satisfies Record<string, EventMeaning>;

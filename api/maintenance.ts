@@ -1,7 +1,7 @@
 /** What the preservation and the in-place update of Machines write and need, for watchers and activities. */
 import type { Dialect, MaintainedNode, MaintenanceMoment, MaintenancePlan } from './dialect.ts';
 import type { MaintenanceDue, MaintenancePurpose } from './model/machine.ts';
-import { isOfAnother, type NodeLike } from './node.ts';
+import type { NodeLike } from './node.ts';
 import type { KubeObject } from './objects.ts';
 
 /** A plan, and what it is for. */
@@ -10,24 +10,22 @@ export interface DuePlan extends MaintenancePlan {
 }
 
 /**
- * What the preservation of a Machine needs next, or else its in-place update; undefined: nothing. The Node of another VM is
- * not its Node.
+ * What the preservation of a Machine needs next, or else its in-place update; undefined: nothing.
+ * @param node its own; undefined: it does not exist
  * @param drained what a drain that has ended was for: `isDrained` of the moment counts for nothing else
  */
 export function planMaintenance(
   { machine: of }: Pick<Dialect, 'machine'>,
   machine: KubeObject,
   node: (NodeLike & MaintainedNode) | undefined,
-  providerID: string | undefined,
   { isDrained, ...moment }: MaintenanceMoment,
   drained?: MaintenancePurpose,
 ): DuePlan | undefined {
-  const own = node !== undefined && !isOfAnother(node, providerID) ? node : undefined;
   const momentOf = (purpose: MaintenancePurpose) =>
     isDrained !== undefined && purpose === drained ? { ...moment, isDrained } : moment;
-  const kept = of.planPreservation?.(machine, own, momentOf('preservation'));
+  const kept = of.planPreservation?.(machine, node, momentOf('preservation'));
   if (kept !== undefined) return { ...kept, of: 'preservation' };
-  const update = of.planUpdateInPlace?.(machine, own, momentOf('inPlaceUpdate'));
+  const update = of.planUpdateInPlace?.(machine, node, momentOf('inPlaceUpdate'));
   return update && { ...update, of: 'inPlaceUpdate' };
 }
 

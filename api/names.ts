@@ -26,6 +26,11 @@ export const names = {
    */
   begunElsewhere: `${prefix}begun-elsewhere`,
   /**
+   * Machine: its UID when its first VM was asked for. With another one it was restored, and its Node may be older than it.
+   * Written by the `machine` workflow.
+   */
+  firstUid: `${prefix}first-uid`,
+  /**
    * Machine that is being deleted: comma-separated names of Nodes to delete with it, even without provider ID. Written
    * by the `machine` workflow.
    */

@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
-import { isOfAnother, type NodeLike, toNodeSnapshot, toStatuses } from './node.ts';
+import { names } from './names.ts';
+import { judgeNode, type NodeLike, type NodeOwner, rivalFor, toNodeSnapshot, toStatuses } from './node.ts';
 
 const marks = {
   finalizer: 'example.com/machine',
@@ -112,25 +113,112 @@ describe('toStatuses', () => {
   });
 });
 
-describe('isOfAnother', () => {
+describe('whose Node it is', () => {
+  const created = '2026-10-01T10:00:00Z';
+  const machine: NodeOwner = { namespace: 'ns', name: 'm', providerID: 'aws:///eu-west-1/i-1', nodeNotBefore: created };
+  const { providerID: _, ...nameless } = machine;
+  const copied = { providerID: 'aws:///eu-west-1/I-1' };
+
+  interface Case {
+    readonly what: string;
+    readonly of?: Partial<NodeOwner>;
+    readonly vm?: string;
+    readonly label?: string;
+    readonly annotation?: string;
+    readonly at?: string;
+    readonly rival?: Parameters<typeof judgeNode>[3];
+    readonly notOwn?: string;
+  }
+  const vm = 'aws:///eu-west-1a/i-1';
+  const older = '2026-10-01T09:59:59Z';
+
+  it.each<Case>([
+    { what: 'of its VM', vm },
+    { what: 'of its VM that is older, as its Machine was restored', vm, at: older },
+    { what: 'of its VM that names a Machine which is gone', vm, label: 'gone' },
+    { what: 'of its VM that names a Machine of another VM', vm, label: 'other', rival: { providerID: 'aws:///x/i-2' } },
+    { what: 'of its VM that names the Machine of another namespace', vm, annotation: 'other/m' },
+    { what: 'without provider ID that has just registered' },
+    { what: 'without provider ID that names it', label: 'm', annotation: 'ns/m' },
+    { what: 'of a VM whose ID the Machine has lost, that names it', of: nameless, vm, label: 'm' },
+  ])('a Node $what is its own', (its) => expectFound(its));
+
+  it.each<Case>([
+    { what: 'of another VM', vm: 'aws:///eu-west-1a/i-2', notOwn: 'is that of another VM, aws:///eu-west-1a/i-2' },
+    {
+      what: 'of another VM, although it names it',
+      ...{ vm: 'aws:///eu-west-1a/i-2', label: 'm', notOwn: 'is that of another VM, aws:///eu-west-1a/i-2' },
+    },
+    {
+      what: 'of its VM that names another Machine of the VM',
+      ...{ vm, label: 'other', rival: copied, notOwn: 'is that of Machine ns/other, which names the same VM' },
+    },
+    { what: 'that names another machine', label: 'other', notOwn: 'is that of Machine ns/other' },
+    {
+      what: 'that names the Machine of its name in another namespace',
+      ...{ label: 'm', annotation: 'other/m', notOwn: 'is that of Machine other/m' },
+    },
+    { what: 'without provider ID that is older', at: older, notOwn: 'is older than the Machine' },
+    {
+      what: 'without provider ID that is older, and names one of the same name that was before it',
+      ...{ at: older, label: 'm', notOwn: 'is older than the Machine' },
+    },
+    {
+      what: 'of a VM, while the Machine names none',
+      ...{ of: nameless, vm, notOwn: `is that of a VM that the Machine does not name, ${vm}` },
+    },
+  ])('a Node $what is not its own: it $notOwn', (its) => expectFound(its));
+
+  function expectFound({ of = machine, vm: id, label, annotation, at = created, rival, notOwn }: Case): void {
+    const metadata = {
+      ...{ name: 'n', uid: 'u', resourceVersion: '1', creationTimestamp: at },
+      ...(label !== undefined && { labels: { [marks.nodeMachineLabel]: label } }),
+      ...(annotation !== undefined && { annotations: { [names.machine]: annotation } }),
+    };
+    const node = { metadata, ...(id !== undefined && { spec: { providerID: id } }) };
+    const seeker = { namespace: 'ns', name: 'm', ...of };
+    const found = judgeNode(marks, node, seeker, rival);
+    expect(found).toEqual(notOwn === undefined ? { node } : { node: undefined, notOwn: `node n ${notOwn}` });
+  }
+
+  it.each([undefined, 'm'])('is not told by the age of a Machine that was restored: the Node names %s', (label) => {
+    const { nodeNotBefore: __, ...restored } = machine;
+    expectFound({ what: '', of: restored, at: older, ...(label !== undefined && { label }) });
+  });
+
   it.each([
-    ['aws:///eu-west-1a/i-1', 'aws:///eu-west-1/i-1', false],
-    ['aws:///eu-west-1a/i-2', 'aws:///eu-west-1/i-1', true],
+    ['aws:///eu-west-1a/i-1', 'aws:///eu-west-1/i-1', true],
+    ['aws:///eu-west-1a/i-2', 'aws:///eu-west-1/i-1', false],
     [
       'azure:///subscriptions/s/resourceGroups/RG/providers/Microsoft.Compute/virtualMachines/VM-1',
       'azure:///eu/vm-1',
-      false,
+      true,
     ],
-    ['openstack:///1', 'openstack:///region/1', false],
-    ['gce://project/zone/a', 'gce:///project/zone/a', false],
-    ['gce://project/zone/a', 'other:///project/zone/a', true],
-    [undefined, 'aws:///eu-west-1/i-1', false],
-    ['aws:///eu-west-1a/i-1', undefined, false],
-  ])('of a node with %s and a machine with %s is %s', (ofNode, ofMachine, expected) => {
-    const node = {
-      metadata: { name: 'n', uid: 'u', resourceVersion: '1' },
-      spec: { ...(ofNode !== undefined && { providerID: ofNode }) },
-    };
-    expect(isOfAnother(node, ofMachine)).toBe(expected);
-  });
+    ['openstack:///1', 'openstack:///region/1', true],
+    ['gce://project/zone/a', 'gce:///project/zone/a', true],
+    ['gce://project/zone/a', 'other:///project/zone/a', false],
+  ])(
+    'is told by provider IDs as systems write them: %s is the VM of a machine with %s: %s',
+    (ofNode, providerID, isOwn) => {
+      const node = { metadata: { name: 'n', uid: 'u', resourceVersion: '1' }, spec: { providerID: ofNode } };
+      expect(judgeNode(marks, node, { ...machine, providerID }).node !== undefined).toBe(isOwn);
+    },
+  );
+
+  it.each([
+    ['another Machine of its namespace', { label: 'other' }, 'other'],
+    ['it', { label: 'm', annotation: 'ns/m' }, undefined],
+    ['one of another namespace', { label: 'other', annotation: 'elsewhere/other' }, undefined],
+    ['nobody', {}, undefined],
+  ])(
+    'is asked of the Machine that the Node names where that is %s',
+    (_what, { label, annotation }: Partial<Case>, name) => {
+      const metadata = {
+        ...{ name: 'n', uid: 'u', resourceVersion: '1' },
+        ...(label !== undefined && { labels: { [marks.nodeMachineLabel]: label } }),
+        ...(annotation !== undefined && { annotations: { [names.machine]: annotation } }),
+      };
+      expect(rivalFor(marks, { metadata }, machine)).toBe(name);
+    },
+  );
 });

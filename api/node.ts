@@ -1,6 +1,8 @@
 /** What a Node means for the Machine that it belongs to. */
 import type { Dialect, Marks } from './dialect.ts';
+import type { MachineSnapshot } from './model/machine.ts';
 import type { ConditionStatuses, NodeSnapshot, NodeView } from './model/node.ts';
+import type { ObjectRef } from './model/ref.ts';
 import { names } from './names.ts';
 import type { TemplatedNode } from './node-template.ts';
 import type { KubeObject } from './objects.ts';
@@ -12,8 +14,10 @@ export interface NodeLike {
     readonly name: string;
     readonly uid: string;
     readonly resourceVersion: string;
+    readonly creationTimestamp?: string;
     readonly deletionTimestamp?: string;
     readonly labels?: Readonly<Record<string, string>>;
+    readonly annotations?: Readonly<Record<string, string>>;
     readonly finalizers?: readonly string[];
   };
   readonly spec?: {
@@ -84,36 +88,86 @@ function interruptionOf({ spec, status }: NodeLike): string | undefined {
   return undefined;
 }
 
+/** What a Machine says of its Node. */
+export interface NodeClaim extends Pick<MachineSnapshot, 'providerID' | 'nodeNotBefore'> {
+  /** The cloud has named the Node as that of a VM of the Machine, which need not name that VM. Left out otherwise. */
+  readonly isFromCloud?: true;
+}
+
+/** What tells the Node of a Machine from those of others. */
+export type NodeOwner = Pick<ObjectRef, 'namespace' | 'name'> & NodeClaim;
+
+/** The Node of a Machine. Where there is another one under its name, `notOwn` says for people why that is not its Node. */
+export interface FoundNode<T extends NodeLike> {
+  readonly node: T | undefined;
+  readonly notOwn?: string;
+}
+
 /**
- * The Node of a Machine as it was read. A Node that another VM has registered under the name is not its Node: the
- * provider IDs differ.
+ * A Node of the name that a Machine stores, if it is that of the Machine. Provider IDs decide where both have one. Else it is
+ * that of the Machine which it names, if it is not older than that.
+ * @param rival the Machine of `rivalFor`, if it exists
  */
-export function toNodeView(
-  marks: Marks,
+export function judgeNode<T extends NodeLike>(
+  { nodeMachineLabel }: Pick<Marks, 'nodeMachineLabel'>,
+  node: T | undefined,
+  machine: NodeOwner,
+  rival?: Pick<MachineSnapshot, 'providerID'>,
+): FoundNode<T> {
+  if (node === undefined) return { node };
+  const { providerID, nodeNotBefore = '', isFromCloud } = machine;
+  const { name, creationTimestamp = '' } = node.metadata;
+  const notOwn = (why: string) => ({ node: undefined, notOwn: `node ${name} ${why}` });
+  const found = node.spec?.providerID;
+  const named = machineNamedBy(nodeMachineLabel, node, machine);
+  const isOfOther = named !== undefined && named !== nameOf(machine);
+  if (found !== undefined && providerID !== undefined) {
+    if (vmOf(found) !== vmOf(providerID)) return notOwn(`is that of another VM, ${found}`);
+    const hasRival = isOfOther && rival?.providerID !== undefined && vmOf(rival.providerID) === vmOf(providerID);
+    return hasRival ? notOwn(`is that of Machine ${named}, which names the same VM`) : { node };
+  }
+  if (isOfOther) return notOwn(`is that of Machine ${named}`);
+  if (Date.parse(creationTimestamp) < Date.parse(nodeNotBefore)) return notOwn('is older than the Machine');
+  const isUnknown = found !== undefined && named === undefined && !isFromCloud;
+  return isUnknown ? notOwn(`is that of a VM that the Machine does not name, ${found}`) : { node };
+}
+
+/** Name of the Machine in its namespace that the Node of a Machine's VM names instead of it: the VM may be named by both. */
+export function rivalFor(
+  { nodeMachineLabel }: Pick<Marks, 'nodeMachineLabel'>,
   node: NodeLike | undefined,
-  machineName: string,
-  providerID: string | undefined,
-): NodeView {
-  if (node === undefined || isOfAnother(node, providerID)) return { state: 'absent' };
-  return { state: 'present', ...toNodeSnapshot(marks, node, machineName) };
+  machine: NodeOwner,
+): string | undefined {
+  const [namespace, name] = (node && machineNamedBy(nodeMachineLabel, node, machine)?.split('/')) ?? [];
+  return namespace === machine.namespace && name !== machine.name ? name : undefined;
+}
+
+function nameOf({ namespace, name }: Pick<ObjectRef, 'namespace' | 'name'>): string {
+  return `${namespace}/${name}`;
+}
+
+/** `<namespace>/<name>` of the Machine that a Node names. Where only its label does, that is one of the same namespace. */
+function machineNamedBy(label: string, { metadata }: NodeLike, { namespace }: NodeOwner): string | undefined {
+  const name = metadata.labels?.[label];
+  return metadata.annotations?.[names.machine] ?? (name && nameOf({ namespace, name }));
+}
+
+/** The Node of the Machine with this name as it was found. */
+export function toNodeView(marks: Marks, { node, notOwn }: FoundNode<NodeLike>, machineName: string): NodeView {
+  if (node !== undefined) return { state: 'present', ...toNodeSnapshot(marks, node, machineName) };
+  return { state: 'absent', ...(notOwn !== undefined && { notOwn }) };
 }
 
 /** The same, and whether the Node has what its Machine, and the source object if it is given, want it to have. */
 export function toNodeViewOf(
   { marks, machine: { toNodePatch } }: Pick<Dialect, 'marks' | 'machine'>,
-  node: (NodeLike & TemplatedNode) | undefined,
+  found: FoundNode<NodeLike & TemplatedNode>,
   machine: KubeObject,
-  providerID: string | undefined,
   source?: KubeObject,
 ): NodeView {
-  const view = toNodeView(marks, node, machine.metadata.name, providerID);
-  if (node === undefined || view.state !== 'present' || view.deleting) return view;
-  return toNodePatch(machine, node, source) === undefined ? view : { ...view, outdated: true };
-}
-
-/** Whether a Node says that it is the Node of another VM than the one with this provider ID. */
-export function isOfAnother({ spec }: NodeLike, providerID: string | undefined): boolean {
-  return spec?.providerID !== undefined && providerID !== undefined && vmOf(spec.providerID) !== vmOf(providerID);
+  const view = toNodeView(marks, found, machine.metadata.name);
+  if (found.node === undefined || view.state !== 'present' || view.deleting) return view;
+  return toNodePatch(machine, found.node, source) === undefined ? view : { ...view, outdated: true };
 }
 
 /** Condition types with their statuses, without times and texts. */

@@ -4,7 +4,7 @@ import { maintenanceDue, planMaintenance } from '../api/maintenance.ts';
 import type { MachineObservation, MachineSnapshot, MaintenanceDue } from '../api/model/machine.ts';
 import { desiredState, endsOf } from '../api/model/machine.ts';
 import type { NodeView } from '../api/model/node.ts';
-import { toNodeViewOf } from '../api/node.ts';
+import { type FoundNode, toNodeViewOf } from '../api/node.ts';
 import type { KubeObject } from '../api/objects.ts';
 import { controllerOf, deploymentOf } from '../api/owner/ownership.ts';
 import { workflowId } from '../api/workflow-id.ts';
@@ -12,6 +12,7 @@ import type { Node } from '../kube/core.ts';
 import { signalMachine, startWorkflow } from '../temporal/workflows.ts';
 import type { Controller, ControllerContext } from './controller.ts';
 import { keyOf, refOf, textOf, toObjectKey } from './objects.ts';
+import { type Caches, judgeSeen } from './own-nodes.ts';
 import { createResyncBackoff } from './resync-backoff.ts';
 import { byController, byNode, bySecret, bySource, byUid, indexesOf, nodeKeyOf } from './watches.ts';
 
@@ -161,14 +162,11 @@ export function createMachineController(context: MachineControllerContext) {
   } satisfies Controller;
 }
 
-type Caches = Pick<ControllerContext, 'watches' | 'dialect'>;
-
 function viewNode(caches: Caches, machine: KubeObject, snapshot: MachineSnapshot): NodeView {
   const { watches, dialect } = caches;
   if (nodeKeyOf(dialect, snapshot) === undefined) return { state: 'absent' };
   if (!watches.nodes.synced || !watches.nodes.reachable) return { state: 'unknown' };
-  const node = nodeOf(caches, snapshot);
-  return toNodeViewOf(dialect, node, machine, snapshot.providerID, sourceOf(caches, machine));
+  return toNodeViewOf(dialect, nodeOf(caches, machine, snapshot), machine, sourceOf(caches, machine));
 }
 
 function sourceOf({ watches, dialect }: Caches, machine: KubeObject): KubeObject | undefined {
@@ -176,15 +174,14 @@ function sourceOf({ watches, dialect }: Caches, machine: KubeObject): KubeObject
   return watches.sources.get({ namespace, name: dialect.source.nameOf(machine) ?? '' });
 }
 
-function nodeOf({ watches, dialect }: Caches, snapshot: MachineSnapshot): Node | undefined {
+function nodeOf(caches: Caches, machine: KubeObject, snapshot: MachineSnapshot): FoundNode<Node> {
+  const { watches, dialect } = caches;
   const key = nodeKeyOf(dialect, snapshot);
-  return key === undefined ? undefined : watches.nodes.byIndex(byNode, key)[0];
+  return judgeSeen(caches, machine, key === undefined ? undefined : watches.nodes.byIndex(byNode, key)[0]);
 }
 
-type CachesAndDefaults = Caches & Pick<MachineControllerContext, 'defaults'>;
-
 function viewMaintenance(
-  caches: CachesAndDefaults,
+  caches: Caches,
   machine: KubeObject,
   snapshot: MachineSnapshot,
   { state }: NodeView,
@@ -193,12 +190,11 @@ function viewMaintenance(
   return isUnknown ? undefined : maintenanceDue(maintenanceOf(caches, machine, snapshot));
 }
 
-function maintenanceOf(caches: CachesAndDefaults, machine: KubeObject, snapshot: MachineSnapshot) {
-  const { providerID, limits } = snapshot;
-  const node = limits.hasNoNode ? undefined : nodeOf(caches, snapshot);
+function maintenanceOf(caches: Caches, machine: KubeObject, snapshot: MachineSnapshot) {
+  const { node } = snapshot.limits.hasNoNode ? { node: undefined } : nodeOf(caches, machine, snapshot);
   const { updateSeconds } = caches.defaults;
   const moment = { nowMs: Date.now(), ...(updateSeconds !== undefined && { updateSeconds }) };
-  return planMaintenance(caches.dialect, machine, node, providerID, moment);
+  return planMaintenance(caches.dialect, machine, node, moment);
 }
 
 /** In a plan, they differ with each look. */
@@ -206,11 +202,11 @@ const times = /\d{4}-\d\d-\d\dT[\d:.]+Z/g;
 
 /** What has to be written for a machine and its Node, as text to compare. */
 function dueWrites(
-  caches: CachesAndDefaults,
+  caches: Caches,
   machine: KubeObject,
   { machine: snapshot, node: view, maintenance }: MachineObservation,
 ): Pick<Signalled, 'outdated' | 'maintenance'> {
-  const node = nodeOf(caches, snapshot);
+  const { node } = nodeOf(caches, machine, snapshot);
   const isOutdated = view.state === 'present' && view.outdated === true && node !== undefined;
   const patch = isOutdated && caches.dialect.machine.toNodePatch(machine, node, sourceOf(caches, machine));
   const plan = maintenance === 'write' ? maintenanceOf(caches, machine, snapshot) : undefined;
@@ -254,7 +250,7 @@ function toSignalled(
 
 /** The fields of a Node that others change: our own marks are no change to the workflow that sets them. */
 function nodeText(node: NodeView): string {
-  if (node.state !== 'present') return node.state;
+  if (node.state !== 'present') return JSON.stringify(node);
   const { uid, deleting, conditions, startingUp, interruption } = node;
   return JSON.stringify([uid, deleting, conditions, startingUp, interruption]);
 }

@@ -101,6 +101,13 @@ describe('marks of a rollout', () => {
     expect(patches).toMatchObject([removed]);
   });
 
+  it('are not put on the Node of another machine, which a machine names', async () => {
+    stores.machines.put(machineOf('b', 'old'));
+    stores.nodes.put({ ...nodeOf('b', false), spec: { providerID: 'fake://c' } });
+    await controller.handle('b');
+    expect(patches).toEqual([]);
+  });
+
   it('come when the workflow of the machine has written on a Node that joins', async () => {
     stores.machines.put(machineOf('b', 'new'));
     stores.nodes.put(nodeOf('b', false, false));

@@ -9,18 +9,14 @@ import { nodes } from '../kube/core.ts';
 import { mergePatch } from '../kube/patch.ts';
 import { ignoreGoneOrChanged } from '../kube/update.ts';
 import type { Controller, ControllerContext } from './controller.ts';
+import { judgeSeen } from './own-nodes.ts';
 import { byController, byNode, byUid, indexesOf } from './watches.ts';
 
 type Context = Pick<ControllerContext, 'target' | 'watches' | 'dialect' | 'defaults' | 'keepsAutoscalerAway'>;
 
 /** Keys are names of Nodes. A conflict with another writer of the Node is left to the event of that write. */
-export function createRolloutMarkController({
-  target,
-  watches,
-  dialect,
-  defaults,
-  keepsAutoscalerAway,
-}: Context): Controller {
+export function createRolloutMarkController(context: Context): Controller {
+  const { target, watches, dialect, defaults, keepsAutoscalerAway } = context;
   const indexes = indexesOf(dialect, defaults);
   const { toRolloutPatch } = dialect.owner;
 
@@ -29,7 +25,8 @@ export function createRolloutMarkController({
     const { nodes: nodeWatch, machines, sets, deployments } = watches;
     const areSeen = [nodeWatch, machines, sets, deployments].every(({ synced, reachable }) => synced && reachable);
     if (toRolloutPatch === undefined || node === undefined || !areSeen) return;
-    const [machine] = indexes.nodes[byNode](node).flatMap((key) => machines.byIndex(byNode, key));
+    const named = indexes.nodes[byNode](node).flatMap((key) => machines.byIndex(byNode, key));
+    const machine = named.find((each) => judgeSeen(context, each, node).node !== undefined);
     if (machine === undefined || [machine, node].some(({ metadata }) => metadata.deletionTimestamp !== undefined))
       return;
     const rollout = rolloutOf(machine);

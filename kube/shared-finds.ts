@@ -5,34 +5,30 @@ import type { KubeClient, RequestOptions } from './client.ts';
 /** `find` of a client, with options that are the same for all callers. */
 export type SharedFind = <T extends KubeObject>(resource: Resource<T>, key: ObjectKey) => Promise<T | undefined>;
 
-interface Read {
-  readonly answer: Promise<KubeObject | undefined>;
+interface Read<T> {
+  readonly answer: Promise<T>;
   /** Until it is, every caller gets its answer. */
   isSent: boolean;
   /** The read for callers that came after this one was sent. */
-  next?: Promise<KubeObject | undefined>;
+  next?: Promise<T>;
 }
 
 /**
- * Reads an object once for all callers of the same moment. Callers that come after a read was sent share the next one, so
- * that no answer is older than its question: a hundred machines that start at once read their class a few times.
+ * Reads something once for all callers of the same moment. Callers that come after a read was sent share the next one, so
+ * that no answer is older than its question.
  * @param gatherMs how long a read waits for more callers. 0: until the next turn of the event loop
  */
-export function coalesceReads(
-  client: KubeClient,
-  options: Omit<RequestOptions, 'signal'> = {},
-  gatherMs = 0,
-): SharedFind {
-  const underWay = new Map<string, Read>();
+export function coalesce<T>(gatherMs = 0): (id: string, send: () => Promise<T>) => Promise<T> {
+  const underWay = new Map<string, Read<T>>();
 
-  function start<T extends KubeObject>(id: string, resource: Resource<T>, key: ObjectKey): Promise<T | undefined> {
-    const send = async () => {
+  function start(id: string, send: () => Promise<T>): Promise<T> {
+    const sendTogether = async () => {
       await (gatherMs === 0 ? turn() : sleep(gatherMs));
       read.isSent = true;
-      return client.find(resource, key, options);
+      return send();
     };
-    const answer = send();
-    const read: Read = { answer, isSent: false };
+    const answer = sendTogether();
+    const read: Read<T> = { answer, isSent: false };
     underWay.set(id, read);
     const end = () => {
       if (read.next === undefined) underWay.delete(id);
@@ -41,13 +37,25 @@ export function coalesceReads(
     return answer;
   }
 
+  return (id, send) => {
+    const read = underWay.get(id);
+    if (read === undefined) return start(id, send);
+    if (!read.isSent) return read.answer;
+    const again = () => start(id, send);
+    read.next ??= read.answer.then(again, again);
+    return read.next;
+  };
+}
+
+/** Objects that many read at once: a hundred machines that start together read their class a few times. */
+export function coalesceReads(
+  client: KubeClient,
+  options: Omit<RequestOptions, 'signal'> = {},
+  gatherMs = 0,
+): SharedFind {
+  const share = coalesce<KubeObject | undefined>(gatherMs);
   return <T extends KubeObject>(resource: Resource<T>, key: ObjectKey) => {
     const id = `${resource.group}/${resource.plural}/${key.namespace ?? ''}/${key.name}`;
-    const read = underWay.get(id);
-    if (read === undefined) return start(id, resource, key);
-    if (!read.isSent) return read.answer as Promise<T | undefined>; // one id is one resource
-    const again = () => start(id, resource, key);
-    read.next ??= read.answer.then(again, again);
-    return read.next as Promise<T | undefined>;
+    return share(id, () => client.find(resource, key, options)) as Promise<T | undefined>; // one id is one resource
   };
 }

@@ -167,6 +167,8 @@ describe('begin', () => {
     const after = await get(refOf(machine));
     expect(after.metadata.finalizers).toEqual(['example.com/other', finalizers.machine]);
     expect(JSON.parse(placesIn(after) ?? '')).toEqual([begun?.reading.cloud]);
+    expect(after.metadata.annotations?.[names.firstUid]).toBe(machine.metadata.uid);
+    expect(begun?.machine?.nodeNotBefore).toBe(new Date(machine.metadata.creationTimestamp).toISOString());
   });
 
   it.each([
@@ -460,10 +462,34 @@ describe('syncNode', () => {
     expect((await get(ref)).status).toMatchObject({ conditions: [ready], lastOperation: { state: 'Successful' } });
   });
 
+  it('takes no node that another Machine of its VM has marked, also where that happens at the same moment', async () => {
+    const providerID = 'cloud:///ours';
+    const { node, ref, seen, machine } = await pair([ready]);
+    const byOther = { labels: { [labels.machineName]: machine.metadata.name }, finalizers: [finalizers.node] };
+    const copy = await newMachine({ labels: { [labels.node]: node.metadata.name } });
+    for (const { metadata } of [machine, copy])
+      await client.patch(machines, metadata, mergePatch({ spec: { providerID } }));
+    await client.patch(nodes, node.metadata, mergePatch({ spec: { providerID } }));
+    const late = createActivities(
+      client,
+      disturbed(() => client.patch(nodes, node.metadata, mergePatch({ metadata: byOther }))),
+    );
+    const notOwn = `node ${node.metadata.name} is that of Machine ${namespace}/${ref.name}, which names the same VM`;
+    const ofCopy = { ...(await seenOf(refOf(copy))), providerID };
+
+    expect(await late.syncNode(refOf(copy), ofCopy, running, unseen)).toMatchObject({
+      node: { state: 'absent', notOwn },
+    });
+    expect((await client.get(nodes, node.metadata)).metadata.labels).toEqual(byOther.labels);
+    expect(await activities.syncNode(ref, { ...seen, providerID }, running, unseen)).toMatchObject({
+      node: { state: 'present', managed: true },
+    });
+  });
+
   it('marks a node that is as it was seen without reading it', async () => {
     const { node, ref, seen } = await pair([ready]);
     const target: KubeClient = Object.create(client, { find: { value: () => Promise.reject(new Error('a read')) } });
-    const seenNode = toNodeView(gardener.marks, node, ref.name, undefined);
+    const seenNode = toNodeView(gardener.marks, { node }, ref.name);
     expect(await createActivities(client, target).syncNode(ref, seen, running, seenNode)).toMatchObject({
       machine: { phase: 'Running' },
       node: { state: 'present', managed: true },
@@ -488,7 +514,7 @@ describe('syncNode', () => {
     const { metadata } = await newMachine({ labels: { [labels.node]: node.metadata.name } });
     const annotations = isOfRollout ? { [names.createdInRollout]: 'true' } : {};
     const machine = await client.patch(machines, metadata, mergePatch({ metadata: { annotations }, spec }));
-    const seenNode = toNodeViewOf(gardener, node, machine, undefined);
+    const seenNode = toNodeViewOf(gardener, { node }, machine);
 
     await activities.syncNode(refOf(machine), snapshotOf(machine), running, seenNode);
 
@@ -499,7 +525,7 @@ describe('syncNode', () => {
 
   it('reads a node that was changed since it was seen, and marks none of another VM', async () => {
     const { node, seen, ref } = await pair([ready]);
-    const seenNode = toNodeView(gardener.marks, node, ref.name, undefined);
+    const seenNode = toNodeView(gardener.marks, { node }, ref.name);
     await client.patch(nodes, node.metadata, mergePatch({ spec: { providerID: 'simulated:///here/another' } }));
     const after = await activities.syncNode(ref, { ...seen, providerID: 'simulated:///here/own' }, running, seenNode);
     expect(after).toMatchObject({ machine: { phase: '' }, node: { state: 'absent' } });
@@ -546,7 +572,7 @@ describe('syncNode', () => {
     const { node, ref, seen } = await pair([ready]);
     const { machine } = (await activities.syncNode(ref, seen, running, unseen)) ?? {};
     if (machine === undefined) throw new Error('the Machine is gone');
-    await activities.removeNode(ref, node.metadata.name);
+    await activities.removeNode(ref, node.metadata.name, {});
     const after = await activities.syncNode(
       ref,
       machine,
@@ -590,7 +616,7 @@ describe('syncNode', () => {
     const nodeTemplate = { metadata: { annotations }, spec: { taints } };
     await client.patch(machines, machine.metadata, mergePatch({ spec: { nodeTemplate } }));
     const sync = async (by: MachineActivities) => {
-      const live = toNodeViewOf(gardener, await client.get(nodes, node.metadata), await get(ref), undefined);
+      const live = toNodeViewOf(gardener, { node: await client.get(nodes, node.metadata) }, await get(ref));
       return by.syncNode(ref, await seenOf(ref), running, live);
     };
     const refusing: KubeClient = {
@@ -647,15 +673,37 @@ describe('[mcm 19 partly] isNodeTaken', () => {
     const labelled = { [labels.machineName]: machine === 'self' ? ref.name : 'other' };
     const { metadata } = await newNode(machine === undefined ? {} : { labels: labelled });
     if (providerID !== undefined) await client.patch(nodes, metadata, mergePatch({ spec: { providerID } }));
-    expect(await activities.isNodeTaken(ref, metadata.name, 'cloud:///ours')).toBe(taken);
+    expect(await activities.isNodeTaken(ref, metadata.name, { providerID: 'cloud:///ours' })).toBe(taken);
+  });
+
+  it('is true for a node that is older than the Machine, and has no provider ID', async () => {
+    const ref = refOf(await newMachine());
+    const { metadata } = await newNode({});
+    const isTaken = (nodeNotBefore: string) =>
+      activities.isNodeTaken(ref, metadata.name, { providerID: 'cloud:///ours', nodeNotBefore });
+    expect(await isTaken(metadata.creationTimestamp)).toBe(false);
+    expect(await isTaken(new Date(Date.parse(metadata.creationTimestamp) + 1_000).toISOString())).toBe(true);
+  });
+
+  it('is true for the node of its VM while that names another Machine of the VM', async () => {
+    const providerID = 'cloud:///ours';
+    const original = await newMachine();
+    await client.patch(machines, original.metadata, mergePatch({ spec: { providerID } }));
+    const copy = refOf(await newMachine());
+    const { metadata } = await newNode({ labels: { [labels.machineName]: original.metadata.name } });
+    await client.patch(nodes, metadata, mergePatch({ spec: { providerID } }));
+    expect(await activities.isNodeTaken(copy, metadata.name, { providerID })).toBe(true);
+    expect(await activities.isNodeTaken(refOf(original), metadata.name, { providerID })).toBe(false);
+    await client.delete(machines, original.metadata);
+    expect(await activities.isNodeTaken(copy, metadata.name, { providerID })).toBe(false);
   });
 
   it('is false for a name that no node has, and while nobody can tell', async () => {
     const ref = refOf(await newMachine());
-    expect(await activities.isNodeTaken(ref, 'no-such-node', 'cloud:///ours')).toBe(false);
+    expect(await activities.isNodeTaken(ref, 'no-such-node', { providerID: 'cloud:///ours' })).toBe(false);
     const find: KubeClient['find'] = () => Promise.reject(new Error('no answer'));
     const cut = createActivities({ ...client, find });
-    expect(await cut.isNodeTaken(ref, 'no-such-node', 'cloud:///ours')).toBe(false);
+    expect(await cut.isNodeTaken(ref, 'no-such-node', { providerID: 'cloud:///ours' })).toBe(false);
   });
 });
 
@@ -667,7 +715,8 @@ describe('markInterrupted', () => {
     const { metadata } = await newNode({});
     await client.patch(nodes, metadata, mergePatch({ spec: { providerID: 'x:///zone/vm-1', taints: others } }));
     const machine = await newMachine({ labels: { [labels.node]: metadata.name } });
-    return { name: metadata.name, ref: refOf(machine), seen: snapshotOf(machine) };
+    const seen = { ...snapshotOf(machine), providerID: 'x:///zone/vm-1' };
+    return { name: metadata.name, ref: refOf(machine), seen };
   }
 
   it('adds a taint beside those of others, once, with the reason as far as a taint can say it', async () => {
@@ -687,6 +736,7 @@ describe('markInterrupted', () => {
     const { name, ref, seen } = await tainted();
     expect(await activities.markInterrupted(ref, { ...seen, providerID: 'x:///zone/vm-2' }, 'soon')).toEqual({
       state: 'absent',
+      notOwn: `node ${name} is that of another VM, x:///zone/vm-1`,
     });
     expect(await taintsOf(name)).toEqual(others);
   });
@@ -704,7 +754,7 @@ describe('uncordonNode', () => {
       { name },
       mergePatch({ metadata: { annotations: ofNode }, spec: { unschedulable: true } }),
     );
-    await activities.uncordonNode(refOf(await newMachine()), name);
+    await activities.uncordonNode(refOf(await newMachine()), name, {});
     const { spec, status } = await client.get(nodes, { name });
     expect([spec?.unschedulable, status?.conditions?.map(({ type }) => type)]).toEqual([expected, ['Ready']]);
   });
@@ -715,9 +765,9 @@ describe('removeNode', () => {
     const machine = await newMachine();
     const ours = { labels: { [labels.machineName]: machine.metadata.name }, finalizers: [finalizers.node] };
     const { metadata } = await newNode(ours);
-    expect(await activities.removeNode(refOf(machine), metadata.name)).toBe(true);
+    expect(await activities.removeNode(refOf(machine), metadata.name, {})).toBe(true);
     expect(await client.find(nodes, metadata)).toBeUndefined();
-    expect(await activities.removeNode(refOf(machine), metadata.name)).toBe(true);
+    expect(await activities.removeNode(refOf(machine), metadata.name, {})).toBe(true);
   });
 
   it('removes a node that never joined, and one that somebody is deleting', async () => {
@@ -726,7 +776,7 @@ describe('removeNode', () => {
     const deleted = await newNode({ finalizers: [finalizers.node] });
     await client.delete(nodes, deleted.metadata);
     for (const { metadata } of [fresh, deleted]) {
-      await activities.removeNode(refOf(machine), metadata.name);
+      await activities.removeNode(refOf(machine), metadata.name, {});
       expect(await client.find(nodes, metadata)).toBeUndefined();
     }
   });
@@ -735,25 +785,45 @@ describe('removeNode', () => {
     const machine = await newMachine();
     const { metadata } = await newNode({});
     await client.patch(nodes, metadata, mergePatch({ spec: { providerID: 'cloud:///theirs' } }));
-    await activities.removeNode(refOf(machine), metadata.name, 'cloud:///ours');
+    await activities.removeNode(refOf(machine), metadata.name, { providerID: 'cloud:///ours' });
     expect((await client.get(nodes, metadata)).metadata.uid).toBe(metadata.uid);
-    await activities.removeNode(refOf(machine), metadata.name, 'cloud:///theirs');
+    await activities.removeNode(refOf(machine), metadata.name, { providerID: 'cloud:///theirs' });
+    expect(await client.find(nodes, metadata)).toBeUndefined();
+  });
+
+  it('removes the node of a VM that the Machine does not name only where the cloud has named it', async () => {
+    const machine = await newMachine();
+    const { metadata } = await newNode({});
+    await client.patch(nodes, metadata, mergePatch({ spec: { providerID: 'cloud:///never-heard' } }));
+    await activities.removeNode(refOf(machine), metadata.name, {});
+    expect((await client.get(nodes, metadata)).metadata.uid).toBe(metadata.uid);
+    await activities.removeNode(refOf(machine), metadata.name, { isFromCloud: true });
     expect(await client.find(nodes, metadata)).toBeUndefined();
   });
 
   it('leaves the finalizers of others', async () => {
     const machine = await newMachine();
     const { metadata } = await newNode({ finalizers: ['example.com/other', finalizers.node] });
-    await activities.removeNode(refOf(machine), metadata.name);
+    await activities.removeNode(refOf(machine), metadata.name, {});
     const left = await client.get(nodes, metadata);
     expect(left.metadata.finalizers).toEqual(['example.com/other']);
     expect(left.metadata.deletionTimestamp).toBeDefined();
   });
 
+  it('leaves a node alone that is older than the Machine, and has no provider ID', async () => {
+    const node = await newNode({});
+    const later = new Date(Date.parse(node.metadata.creationTimestamp) + 1_000).toISOString();
+    await activities.removeNode(refOf(await newMachine()), node.metadata.name, {
+      providerID: 'cloud:///ours',
+      nodeNotBefore: later,
+    });
+    expect(await client.get(nodes, node.metadata)).toEqual(node);
+  });
+
   it('leaves the node of another machine alone', async () => {
     const machine = await newMachine();
     const node = await newNode({ labels: { [labels.machineName]: 'other' }, finalizers: [finalizers.node] }, [ready]);
-    expect(await activities.removeNode(refOf(machine), node.metadata.name)).toBe(true);
+    expect(await activities.removeNode(refOf(machine), node.metadata.name, {})).toBe(true);
     expect(await client.get(nodes, node.metadata)).toEqual(node);
   });
 });
@@ -832,9 +902,9 @@ describe('tearDown', () => {
     const control = disturbed(async () => {
       nodeWasGone = (await client.find(nodes, node.metadata)) === undefined;
     });
-    const seenNode = toNodeView(gardener.marks, node, ref.name, undefined);
-    const nodeNames = [node.metadata.name];
-    await createActivities(control, target).tearDown(ref, await seenOf(ref), { ...nothing, nodeNames, seenNode });
+    const seenNode = toNodeView(gardener.marks, { node }, ref.name);
+    const nodeName = node.metadata.name;
+    await createActivities(control, target).tearDown(ref, await seenOf(ref), { ...nothing, nodeName, seenNode });
     expect(nodeWasGone).toBe(true);
     expect(await client.find(machines, ref)).toBeUndefined();
   });
@@ -844,12 +914,11 @@ describe('tearDown', () => {
     const ref = refOf(machine);
     const ours = { labels: { [labels.machineName]: ref.name }, finalizers: [finalizers.node] };
     const node = await newNode(ours);
-    const seenNode = { ...toNodeView(gardener.marks, node, ref.name, undefined), uid: 'of-an-earlier-node' };
+    const seenNode = { ...toNodeView(gardener.marks, { node }, ref.name), uid: 'of-an-earlier-node' };
     await client.patch(nodes, node.metadata, mergePatch({ spec: { providerID: 'cloud:///theirs' } }));
     await client.delete(machines, ref);
-    const nodeNames = [node.metadata.name];
-    const teardown = { ...nothing, nodeNames, seenNode, providerID: 'cloud:///ours' };
-    await activities.tearDown(ref, await seenOf(ref), teardown);
+    const teardown = { ...nothing, nodeName: node.metadata.name, nodeNames: [node.metadata.name], seenNode };
+    await activities.tearDown(ref, { ...(await seenOf(ref)), providerID: 'cloud:///ours' }, teardown);
     expect((await client.get(nodes, node.metadata)).metadata.finalizers).toEqual([finalizers.node]);
     expect(await client.find(machines, ref)).toBeUndefined();
   });

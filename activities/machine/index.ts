@@ -19,7 +19,7 @@ import type { NodeView } from '../../api/model/node.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import type { Place, SourceSnapshot } from '../../api/model/source.ts';
 import { names } from '../../api/names.ts';
-import { toNodeView, toNodeViewOf } from '../../api/node.ts';
+import { type FoundNode, toNodeView, toNodeViewOf } from '../../api/node.ts';
 import { type KubeObject, referenceTo } from '../../api/objects.ts';
 import type { Vm } from '../../api/provider.ts';
 import { vmOf } from '../../api/provider-id.ts';
@@ -40,6 +40,7 @@ import { createNodeActivities } from './nodes.ts';
 import { onlyPlaces, type PlacesReading, placesOf, withNodes, withPlace } from './places.ts';
 import { createSourceActivities } from './source.ts';
 import { createUserDataActivities, type UserDataDeps } from './user-data.ts';
+import { createVmOwnerActivities } from './vm-owner.ts';
 
 export interface MachineDeps extends UserDataDeps {
   readonly control: KubeClient;
@@ -87,10 +88,10 @@ export interface FoundPlaces extends PlacesReading {
 
 /** What is done together when nothing is left of the VMs of a deleted Machine. */
 export interface Teardown {
-  /** Nodes of its VMs. */
+  /** The Node that it names; left out where it names none, or one that stays. */
+  readonly nodeName?: string;
+  /** Nodes of its VMs as the cloud has named them. */
   readonly nodeNames: readonly string[];
-  /** Of its VM: a Node of another VM is left alone. */
-  readonly providerID?: string;
   /** One of the Nodes as it was seen, which need not be read. */
   readonly seenNode: NodeView;
   /** Whether there may be Secrets that were made for it alone. */
@@ -207,7 +208,7 @@ export function createMachineActivities(deps: MachineDeps) {
     places?: readonly Place[],
   ): Promise<MachineSnapshot | null | undefined> {
     const { finalizer } = dialectOf(ref.dialect).marks;
-    const annotations = places && onlyPlaces(places);
+    const annotations = places && { ...onlyPlaces(places), [names.firstUid]: ref.uid };
     try {
       const metadata = { resourceVersion, finalizers: [...others, finalizer], ...(annotations && { annotations }) };
       return snapshot(ref, await patchMachine(ref, metadata));
@@ -233,6 +234,7 @@ export function createMachineActivities(deps: MachineDeps) {
     removeNode,
     uncordonNode,
     maintain,
+    ...createVmOwnerActivities(deps),
 
     /** Reads the Machine and, where it has one, its Node. */
     async observeMachine(ref: ObjectRef): Promise<MachineReading | null> {
@@ -378,18 +380,19 @@ export function createMachineActivities(deps: MachineDeps) {
       seenNode: NodeView,
     ): Promise<SyncedNode | null> {
       const isOutdated = seenNode.state === 'present' && seenNode.outdated === true;
-      const marked = isOutdated ? await tryToUpdateNode(ref, seen) : { node: await markNode(ref, seen, seenNode) };
-      const { node } = marked;
-      const view = toNodeView(dialectOf(ref.dialect).marks, node, ref.name, seen.providerID);
+      const { found, ...refusal } = isOutdated
+        ? await tryToUpdateNode(ref, seen)
+        : { found: await markNode(ref, seen, seenNode) };
+      const { node } = found;
+      const view = toNodeView(dialectOf(ref.dialect).marks, found, ref.name);
       const agrees = stageByNode({ ...seen, stage: report.stage }, view) === report.stage;
       const conditions = view.state === 'present' ? (node?.status?.conditions ?? []) : undefined;
       const machine = await writeStatus(ref, seen, agrees ? report : { stage: seen.stage }, conditions);
       if (machine === null) return null;
-      const after = toSnapshot(ref, machine);
       return {
-        ...marked,
-        machine: after,
-        node: toNodeViewOf(dialectOf(ref.dialect), node, machine, after.providerID),
+        ...refusal,
+        machine: toSnapshot(ref, machine),
+        node: toNodeViewOf(dialectOf(ref.dialect), found, machine),
       };
     },
 
@@ -411,8 +414,9 @@ export function createMachineActivities(deps: MachineDeps) {
 
     /** Deletes the Nodes and Secrets of a Machine that has no VM any more, and releases it: the API server deletes it. */
     async tearDown(ref: ObjectRef, seen: MachineSnapshot, teardown: Teardown): Promise<true> {
-      const { nodeNames, providerID, seenNode, hasUserData, deployment } = teardown;
-      for (const name of nodeNames) await removeNode(ref, name, providerID, seenNode);
+      const { nodeName, nodeNames, seenNode, hasUserData, deployment } = teardown;
+      if (nodeName !== undefined) await removeNode(ref, nodeName, seen, seenNode);
+      for (const name of nodeNames) await removeNode(ref, name, { ...seen, isFromCloud: true }, seenNode);
       if (hasUserData) await removeUserData(ref);
       if ((await removeFinalizer(ref, seen)) === null) return true;
       recordEvent(ref, 'Deleted', 'VM, Node and finalizer are gone');
@@ -428,17 +432,17 @@ export function createMachineActivities(deps: MachineDeps) {
   async function tryToUpdateNode(
     ref: ObjectRef,
     seen: MachineSnapshot,
-  ): Promise<Pick<SyncedNode, 'isTemplateRefused' | 'nodeRefusal'> & { readonly node: Node | undefined }> {
+  ): Promise<Pick<SyncedNode, 'isTemplateRefused' | 'nodeRefusal'> & { readonly found: FoundNode<Node> }> {
     const { kinds, source } = dialectOf(ref.dialect);
     const machine = await findMachine(ref);
-    if (machine === null) return { node: undefined };
+    if (machine === null) return { found: { node: undefined } };
     const key = { namespace: ref.namespace, name: source.nameOf(machine) ?? '' };
     const sourceObject = kinds.source && (await control.find(kinds.source, key, localRequest()));
-    const { node, refusals } = await markAndUpdateNode(ref, seen, machine, sourceObject);
-    if (refusals.length === 0) return { node };
+    const { refusals, ...found } = await markAndUpdateNode(ref, seen, machine, sourceObject);
+    if (refusals.length === 0) return { found };
     const nodeRefusal = [...new Set(refusals)].join('; ');
     recordEvent(ref, 'NodeTemplateRefused', `nodeTemplate: ${nodeRefusal}`);
-    return { node, isTemplateRefused: true, nodeRefusal };
+    return { found, isTemplateRefused: true, nodeRefusal };
   }
 
   /** The Machine without our finalizer if it is being deleted, or null. */

@@ -48,11 +48,11 @@ describe('what a preservation writes', () => {
     });
 
   /** A Machine of this phase, with a Node of the same name. */
-  async function newMachine(phase: string, ofMachine: object = {}, ofNode: object = {}, providerID?: string) {
+  async function newMachine(phase: string, ofMachine: object = {}, ofNode: object = {}, providerID = 'test:///vm') {
     const name = `kept-${randomBytes(4).toString('hex')}`;
     await client.create(machines, {
       metadata: { namespace, name, labels: { [labels.node]: name }, annotations: ofMachine as Record<string, string> },
-      spec: { class: { kind: 'MachineClass', name: 'small' }, ...(providerID !== undefined && { providerID }) },
+      spec: { class: { kind: 'MachineClass', name: 'small' }, providerID },
     });
     await client.create(nodes, {
       metadata: { name, annotations: ofNode as Record<string, string> },

@@ -6,7 +6,7 @@ import { type DuePlan, maintenanceDue, planMaintenance } from '../../api/mainten
 import type { MachineLimits, MachineSnapshot, MaintenanceDue, MaintenancePurpose } from '../../api/model/machine.ts';
 import type { NodeView } from '../../api/model/node.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
-import { isOfAnother, toNodeViewOf } from '../../api/node.ts';
+import { type FoundNode, toNodeViewOf } from '../../api/node.ts';
 import type { KubeObject } from '../../api/objects.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { type Node, nodes } from '../../kube/core.ts';
@@ -19,7 +19,8 @@ export interface MaintenanceDeps {
   readonly target: KubeClient;
   readonly defaults: MachineLimits;
   findMachine(ref: ObjectRef): Promise<KubeObject | null>;
-  findNode(ref: ObjectRef, machine: MachineSnapshot): Promise<Node | undefined>;
+  /** Its own Node. */
+  findNode(ref: ObjectRef, machine: MachineSnapshot): Promise<FoundNode<Node>>;
   recordEvent(ref: ObjectRef, reason: MachineEvent, note: string): void;
 }
 
@@ -47,10 +48,8 @@ interface Moment {
   readonly nowMs: number;
 }
 
-interface Seen {
+interface Seen extends FoundNode<Node> {
   readonly machine: KubeObject;
-  /** undefined: it does not exist. */
-  readonly node: Node | undefined;
 }
 
 /** The steps of an in-place update that may follow each other at once are fewer. */
@@ -70,7 +69,7 @@ export function createMaintenanceActivities(deps: MaintenanceDeps) {
       const machine = await findMachine(ref);
       if (machine === null) return null;
       const moment = { ref, nowMs: Date.parse(at) };
-      let seen: Seen = { machine, node: await findOwnNode(ref, machine) };
+      let seen: Seen = { machine, ...(await findOwnNode(ref, machine)) };
       let plan = planOf(moment, seen, drain);
       for (let pass = 0; pass < mostPasses && plan !== undefined && maintenanceDue(plan) === 'write'; pass += 1) {
         const written = await write(moment, seen, plan, pass === 0 ? drain : undefined);
@@ -81,11 +80,10 @@ export function createMaintenanceActivities(deps: MaintenanceDeps) {
         if (isDeepStrictEqual(plan, before)) break; // the API server does not keep it
       }
       if (drain?.message !== undefined) recordEvent(ref, 'FailedDrain', drain.message);
-      const snapshot = toSnapshot(ref, seen.machine);
       const maintenance = maintenanceDue(plan);
       return {
-        machine: snapshot,
-        node: toNodeViewOf(dialectOf(ref.dialect), seen.node, seen.machine, snapshot.providerID),
+        machine: toSnapshot(ref, seen.machine),
+        node: toNodeViewOf(dialectOf(ref.dialect), seen, seen.machine),
         ...(maintenance !== undefined && { maintenance }),
         ...(plan?.drainSince !== undefined && { drainSince: plan.drainSince }),
       };
@@ -99,9 +97,9 @@ export function createMaintenanceActivities(deps: MaintenanceDeps) {
     async notePreservation(ref: ObjectRef, at = new Date().toISOString()): Promise<void> {
       const machine = await findMachine(ref);
       if (machine === null || toSnapshot(ref, machine).nodeName === undefined) return;
-      const node = await findOwnNode(ref, machine).catch(() => 'unknown' as const);
-      if (node === 'unknown') return;
-      const toNote = (live: KubeObject) => planOf({ ref, nowMs: Date.parse(at) }, { machine: live, node })?.machine;
+      const found = await findOwnNode(ref, machine).catch(() => 'unknown' as const);
+      if (found === 'unknown') return;
+      const toNote = (live: KubeObject) => planOf({ ref, nowMs: Date.parse(at) }, { ...found, machine: live })?.machine;
       if (toNote(machine) === undefined) return;
       await update(control, dialectOf(ref.dialect).kinds.machine, ref, toNote, localRequest());
     },
@@ -111,11 +109,9 @@ export function createMaintenanceActivities(deps: MaintenanceDeps) {
     return dialectOf(ref.dialect).machine.toSnapshot(machine, defaults);
   }
 
-  async function findOwnNode(ref: ObjectRef, machine: KubeObject): Promise<Node | undefined> {
+  async function findOwnNode(ref: ObjectRef, machine: KubeObject): Promise<FoundNode<Node>> {
     const snapshot = toSnapshot(ref, machine);
-    if (snapshot.limits.hasNoNode) return undefined;
-    const node = await findNode(ref, snapshot);
-    return node === undefined || isOfAnother(node, snapshot.providerID) ? undefined : node;
+    return snapshot.limits.hasNoNode ? { node: undefined } : findNode(ref, snapshot);
   }
 
   /** @param drain one that has just ended */
@@ -127,8 +123,7 @@ export function createMaintenanceActivities(deps: MaintenanceDeps) {
       ...(updateSeconds !== undefined && { updateSeconds }),
       ...(drain && { isDrained: drain.isDrained }),
     };
-    const { providerID } = toSnapshot(ref, machine);
-    return planMaintenance(dialectOf(ref.dialect), machine, node, providerID, moment, drain?.purpose);
+    return planMaintenance(dialectOf(ref.dialect), machine, node, moment, drain?.purpose);
   }
 
   /** Writes what a plan for the objects as they were `seen` says. Each write is planned anew for the object as it is. */

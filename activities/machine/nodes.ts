@@ -5,32 +5,32 @@ import type { MachineObservation, MachineSnapshot } from '../../api/model/machin
 import type { NodeView } from '../../api/model/node.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { names } from '../../api/names.ts';
-import { isOfAnother, toNodeSnapshot, toNodeView, toNodeViewOf } from '../../api/node.ts';
+import { type FoundNode, type NodeClaim, toNodeSnapshot, toNodeView, toNodeViewOf } from '../../api/node.ts';
 import type { Change, NodePatch } from '../../api/node-template.ts';
 import type { KubeObject } from '../../api/objects.ts';
 import { vmOf } from '../../api/provider-id.ts';
-import type { KubeClient } from '../../kube/client.ts';
 import { type Node, nodes } from '../../kube/core.ts';
 import { isConflict, isInvalid, isTooManyRequests } from '../../kube/errors.ts';
 import { strategicMergePatch } from '../../kube/patch.ts';
 import { ignoreGoneOrChanged, orNull, update } from '../../kube/update.ts';
 import { localRequest } from '../local-request.ts';
 import type { FindOutage } from '../outage.ts';
+import { createOwnNodes, type OwnNodeDeps } from '../own-node.ts';
 
-export interface NodeDeps {
-  /** Holds the Nodes. */
-  readonly target: KubeClient;
+export interface NodeDeps extends OwnNodeDeps {
   readonly findOutage: FindOutage;
 }
 
 /** A Node that was marked as ours. */
-export interface MarkedNode {
-  readonly node: Node | undefined;
+export interface MarkedNode extends FoundNode<Node> {
   /** What the API server refuses of what its Machine wants it to have. */
   readonly refusals: readonly string[];
 }
 
-export function createNodeActivities({ target, findOutage }: NodeDeps) {
+export function createNodeActivities(deps: NodeDeps) {
+  const { target, findOutage } = deps;
+  const ownNodes = createOwnNodes(deps);
+
   return {
     findNode,
 
@@ -41,15 +41,14 @@ export function createNodeActivities({ target, findOutage }: NodeDeps) {
       snapshot: MachineSnapshot,
     ): Promise<Pick<MachineObservation, 'node' | 'maintenance'>> {
       const dialect = dialectOf(ref.dialect);
-      const { providerID, limits } = snapshot;
       const withDue = (view: NodeView, node: Node | undefined) => {
-        const due = maintenanceDue(planMaintenance(dialect, machine, node, providerID, { nowMs: Date.now() }));
+        const due = maintenanceDue(planMaintenance(dialect, machine, node, { nowMs: Date.now() }));
         return { node: view, ...(due !== undefined && { maintenance: due }) };
       };
-      if (limits.hasNoNode) return withDue({ state: 'unknown' }, undefined);
+      if (snapshot.limits.hasNoNode) return withDue({ state: 'unknown' }, undefined);
       try {
-        const node = await findNode(ref, snapshot);
-        return withDue(toNodeViewOf(dialect, node, machine, providerID), node);
+        const found = await findNode(ref, snapshot);
+        return withDue(toNodeViewOf(dialect, found, machine), found.node);
       } catch (error) {
         if (isTooManyRequests(error)) throw error; // it can be read in a moment
         return { node: { state: 'unknown' } };
@@ -57,11 +56,12 @@ export function createNodeActivities({ target, findOutage }: NodeDeps) {
     },
 
     /**
-     * The Node of a machine, with our finalizer and the back reference unless it is another's or is being deleted.
+     * The Node of a machine, with our finalizer and the back reference unless it is being deleted.
      * @param seen is not read again where it is still so
      */
-    async markNode(ref: ObjectRef, machine: MachineSnapshot, seen: NodeView): Promise<Node | undefined> {
-      return (await markSeenNode(ref, machine, seen)) ?? readAndMarkNode(ref, machine);
+    async markNode(ref: ObjectRef, machine: MachineSnapshot, seen: NodeView): Promise<FoundNode<Node>> {
+      const node = await markSeenNode(ref, machine, seen);
+      return node === undefined ? readAndMarkNode(ref, machine) : { node };
     },
 
     /**
@@ -75,11 +75,12 @@ export function createNodeActivities({ target, findOutage }: NodeDeps) {
       machine: KubeObject,
       source: KubeObject | undefined,
     ): Promise<MarkedNode> {
-      const { machine: of } = dialectOf(ref.dialect);
-      const node = await findNode(ref, snapshot);
-      if (node === undefined || isOfAnother(node, snapshot.providerID)) return { node: undefined, refusals: [] };
-      if (node.metadata.deletionTimestamp !== undefined) return { node, refusals: [] };
+      const { marks, machine: of } = dialectOf(ref.dialect);
+      const found = await findNode(ref, snapshot);
+      const { node } = found;
+      if (node === undefined || node.metadata.deletionTimestamp !== undefined) return { ...found, refusals: [] };
       const key = { name: node.metadata.name, uid: node.metadata.uid };
+      const labelOf = ({ metadata }: Node) => metadata.labels?.[marks.nodeMachineLabel];
       const refusals: string[] = [];
       // First the status: an annotation says what was written there.
       const capacity = of.toNodePatch(machine, node, source)?.status;
@@ -87,7 +88,9 @@ export function createNodeActivities({ target, findOutage }: NodeDeps) {
       const writeCapacity = () => update(target, nodes, key, () => ({ status: capacity }), inStatus);
       const isWritten = capacity === undefined || (await unlessRefused(writeCapacity, refusals));
       const write = (toPatch: (live: Node) => NodePatch | undefined) => {
-        const change = (live: Node) => toMarkedPatch(ref, snapshot, live, toPatch(live));
+        // Another machine may have marked it meanwhile.
+        const change = (live: Node) =>
+          labelOf(live) === labelOf(node) ? toMarkedPatch(ref, snapshot, live, toPatch(live)) : undefined;
         return update(target, nodes, key, change, localRequest());
       };
       const whole = (live: Node) => of.toNodePatch(machine, live, isWritten ? source : undefined);
@@ -99,37 +102,37 @@ export function createNodeActivities({ target, findOutage }: NodeDeps) {
 
     /** What is out around a machine, for people; null: nothing. */
     async viewOutage(ref: ObjectRef, machine: MachineSnapshot): Promise<{ readonly outage: string | null }> {
-      return { outage: (await findOutage(ref, machine, await findNode(ref, machine))) ?? null };
+      return { outage: (await findOutage(ref, machine, (await findNode(ref, machine)).node)) ?? null };
     },
 
     /** Puts a taint on the Node of a machine that says that its VM is about to be taken away. Answers the Node with it. */
     async markInterrupted(ref: ObjectRef, machine: MachineSnapshot, reason: string): Promise<NodeView> {
-      const node = await findNode(ref, machine);
-      if (node === undefined || isOfAnother(node, machine.providerID)) return { state: 'absent' };
+      const { marks } = dialectOf(ref.dialect);
+      const found = await findNode(ref, machine);
+      const { node } = found;
+      if (node === undefined) return toNodeView(marks, found, ref.name);
       const { name, uid } = node.metadata;
       const taint = { key: names.vmInterrupted, value: toLabelValue(reason), effect: 'NoSchedule' };
       const addTaint = ({ spec: { taints = [] } = {} }: Node) =>
         taints.some(({ key }) => key === taint.key) ? undefined : { spec: { taints: [...taints, taint] } };
       const marked = await update(target, nodes, { name, uid }, addTaint, localRequest());
-      return toNodeView(dialectOf(ref.dialect).marks, marked, ref.name, machine.providerID);
+      return toNodeView(marks, { node: marked }, ref.name);
     },
 
     /**
-     * Whether a Node of this name is that of another VM than the one with this provider ID: its own provider ID says so
-     * or, while it has none, the machine that it refers to. A Node that cannot be read keeps no VM from joining.
+     * Whether there is a Node of this name that is not that of the Machine with this VM. A Node that cannot be read keeps no
+     * VM from joining.
      */
-    async isNodeTaken({ dialect, name }: ObjectRef, nodeName: string, providerID: string): Promise<boolean> {
-      const { nodeMachineLabel } = dialectOf(dialect).marks;
-      const node = await target.find(nodes, { name: nodeName }, localRequest()).catch(() => undefined);
-      if (node?.spec?.providerID !== undefined) return isOfAnother(node, providerID);
-      return (node?.metadata.labels?.[nodeMachineLabel] ?? name) !== name;
+    async isNodeTaken(ref: ObjectRef, nodeName: string, claim: NodeClaim): Promise<boolean> {
+      const found = await ownNodes.find({ ...claim, ...ref }, nodeName, localRequest()).catch(() => undefined);
+      return found?.notOwn !== undefined;
     },
 
     /**
-     * Deletes a Node of the Machine; one of another VM, or with another machine's name, is left alone.
+     * Deletes a Node of the Machine; one that is not its own is left alone.
      * @param seen the Node of the Machine as it was seen: one that was marked as ours is known by its UID, and not read
      */
-    async removeNode(ref: ObjectRef, name: string, providerID?: string, seen?: NodeView): Promise<true> {
+    async removeNode(ref: ObjectRef, name: string, claim: NodeClaim, seen?: NodeView): Promise<true> {
       if (seen?.state === 'present' && seen.managed && seen.name === name) {
         try {
           await deleteNode(ref, name, seen.uid);
@@ -138,19 +141,17 @@ export function createNodeActivities({ target, findOutage }: NodeDeps) {
           if (!isConflict(error) && !isInvalid(error)) throw error; // else it may have another UID by now
         }
       }
-      const node = await target.find(nodes, { name }, localRequest());
-      const owner = node?.metadata.labels?.[dialectOf(ref.dialect).marks.nodeMachineLabel];
-      if (node === undefined || isOfAnother(node, providerID) || (owner ?? ref.name) !== ref.name) return true;
-      await deleteNode(ref, name, node.metadata.uid);
+      const { node } = await ownNodes.find({ ...claim, ...ref }, name, localRequest());
+      if (node !== undefined) await deleteNode(ref, name, node.metadata.uid);
       return true;
     },
 
     /** Undoes what a drain has done to the Node of a VM that stays after all. A cordon that was there before stays. */
-    async uncordonNode({ dialect }: ObjectRef, nodeName: string, providerID?: string): Promise<true> {
-      const node = await target.find(nodes, { name: nodeName }, localRequest());
-      const { type } = dialectOf(dialect).marks.terminating;
+    async uncordonNode(ref: ObjectRef, nodeName: string, claim: NodeClaim): Promise<true> {
+      const { node } = await ownNodes.find({ ...claim, ...ref }, nodeName, localRequest());
+      const { type } = dialectOf(ref.dialect).marks.terminating;
       const condition = node?.status?.conditions?.find((each) => each.type === type);
-      if (node === undefined || isOfAnother(node, providerID) || condition?.status !== 'True') return true;
+      if (node === undefined || condition?.status !== 'True') return true;
       const { uid } = node.metadata;
       const key = { name: nodeName };
       const uncordoned = strategicMergePatch({ metadata: { uid }, spec: { unschedulable: null } });
@@ -176,14 +177,15 @@ export function createNodeActivities({ target, findOutage }: NodeDeps) {
   }
 
   /** The Node of a machine, by the name that it stores; or by its VM's provider ID, where the dialect matches so. */
-  async function findNode(
-    { dialect }: ObjectRef,
-    { nodeName, providerID }: MachineSnapshot,
-  ): Promise<Node | undefined> {
-    if (nodeName !== undefined) return target.find(nodes, { name: nodeName }, localRequest());
-    if (providerID === undefined || dialectOf(dialect).policy.nodeMatch !== 'providerID') return undefined;
+  async function findNode(ref: ObjectRef, machine: MachineSnapshot): Promise<FoundNode<Node>> {
+    const { nodeName, providerID } = machine;
+    const seeker = { ...machine, ...ref };
+    if (nodeName !== undefined) return ownNodes.find(seeker, nodeName, localRequest());
+    if (providerID === undefined || dialectOf(ref.dialect).policy.nodeMatch !== 'providerID')
+      return { node: undefined };
     const { items } = await target.list(nodes, localRequest());
-    return items.find(({ spec }) => spec?.providerID !== undefined && vmOf(spec.providerID) === vmOf(providerID));
+    const isOfVm = ({ spec }: Node) => spec?.providerID !== undefined && vmOf(spec.providerID) === vmOf(providerID);
+    return ownNodes.judge(seeker, items.find(isOfVm), localRequest());
   }
 
   /** Marks a Node that is still as it was seen, without reading it. undefined: it has to be read. */
@@ -198,16 +200,22 @@ export function createNodeActivities({ target, findOutage }: NodeDeps) {
     }
   }
 
-  async function readAndMarkNode(ref: ObjectRef, machine: MachineSnapshot): Promise<Node | undefined> {
-    const node = await findNode(ref, machine);
-    if (node === undefined || isOfAnother(node, machine.providerID)) return undefined;
-    const { name, uid, deletionTimestamp } = node.metadata;
+  async function readAndMarkNode(ref: ObjectRef, machine: MachineSnapshot, attempts = 5): Promise<FoundNode<Node>> {
+    const found = await findNode(ref, machine);
+    const { node } = found;
+    if (node === undefined) return found;
+    const { name, uid, resourceVersion, deletionTimestamp } = node.metadata;
     const { marks } = dialectOf(ref.dialect);
-    if (deletionTimestamp !== undefined || toNodeSnapshot(marks, node, ref.name).managed) return node;
-    return (await patchMarks(ref, machine, name, { uid })) ?? undefined;
+    if (deletionTimestamp !== undefined || toNodeSnapshot(marks, node, ref.name).managed) return found;
+    try {
+      return { node: (await patchMarks(ref, machine, name, { uid, resourceVersion })) ?? undefined };
+    } catch (error) {
+      if (!isConflict(error) || attempts === 1) throw error;
+      return readAndMarkNode(ref, machine, attempts - 1);
+    }
   }
 
-  /** Adds the finalizer and the back reference to a Node that is `of` this UID and, if given, this version. */
+  /** Adds the finalizer and the back reference to a Node that is `of` this UID and version: no other machine has marked it. */
   async function patchMarks(ref: ObjectRef, machine: MachineSnapshot, name: string, of: object): Promise<Node | null> {
     const { nodeFinalizer, nodeMachineLabel } = dialectOf(ref.dialect).marks;
     const labels = { [nodeMachineLabel]: ref.name };

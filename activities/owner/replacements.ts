@@ -3,10 +3,10 @@ import { isHealthy } from '../../api/attention.ts';
 import { dialectOf } from '../../api/dialects.ts';
 import type { Asking } from '../../api/model/owner.ts';
 import { names } from '../../api/names.ts';
-import { isOfAnother, toStatuses } from '../../api/node.ts';
+import { toStatuses } from '../../api/node.ts';
 import type { KubeObject } from '../../api/objects.ts';
-import { nodes } from '../../kube/core.ts';
 import { update } from '../../kube/update.ts';
+import { createOwnNodes } from '../own-node.ts';
 import { recordOn } from './report.ts';
 import { inBatches, type Owner, type Step } from './step.ts';
 
@@ -29,7 +29,7 @@ export async function beginReplacements(step: Step, owner: Owner): Promise<strin
 
 async function beginReplacement(step: Step, { name, uid, askedAt }: Asking, owner: Owner): Promise<string | undefined> {
   const { deps, api, ref } = step;
-  const { control, target, findOutage, defaults } = deps;
+  const { control, findOutage, defaults } = deps;
   const { requestOf } = api.owner.machines;
   const key = { namespace: ref.namespace, name, uid };
   const isAsking = (live: KubeObject) => live.metadata.uid === uid && requestOf(live)?.askedAt === askedAt;
@@ -37,12 +37,14 @@ async function beginReplacement(step: Step, { name, uid, askedAt }: Asking, owne
   const machine = await control.find(api.kinds.machine, key);
   if (machine === undefined || !isAsking(machine)) return undefined;
   const snapshot = dialectOf(ref.dialect).machine.toSnapshot(machine, defaults);
-  const { nodeName, providerID, limits } = snapshot;
-  const node = nodeName === undefined ? undefined : await target.find(nodes, { name: nodeName });
-  const isOwn = node !== undefined && !isOfAnother(node, providerID);
-  const conditions = isOwn ? toStatuses(node.status?.conditions) : {};
+  const { nodeName, limits } = snapshot;
+  const { node } =
+    nodeName === undefined
+      ? { node: undefined }
+      : await createOwnNodes(deps).find({ ...ref, ...snapshot, name }, nodeName, {});
+  const conditions = toStatuses(node?.status?.conditions);
   if (isHealthy({ conditions }, limits.nodeConditions)) return undefined; // its workflow is about to see that
-  const outage = await findOutage(ref, snapshot, isOwn ? node : undefined);
+  const outage = await findOutage(ref, snapshot, node);
   if (outage !== undefined) return outage;
 
   const decide = (live: KubeObject) =>

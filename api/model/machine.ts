@@ -20,6 +20,8 @@ export interface MachineLimits {
   readonly updateSeconds?: number;
   /** How long a machine is preserved. Only in the defaults: the spec of a Machine is read when its preservation begins. */
   readonly preserveSeconds?: number;
+  /** By how much the clocks of the clusters of Machines and Nodes may differ. Only in the defaults. Left out: not at all. */
+  readonly clockSkewSeconds?: number;
   /** Node condition types that have to be False, besides Ready that has to be True. */
   readonly nodeConditions: readonly string[];
   /** There is no target cluster: it is available when its VM runs. Left out otherwise. */
@@ -42,6 +44,8 @@ export interface MachineSnapshot {
   readonly deletingSince?: string;
   readonly providerID?: string;
   readonly nodeName?: string;
+  /** A Node without provider ID that is older than this, RFC 3339, is not its Node. Left out: nobody knows. */
+  readonly nodeNotBefore?: string;
   /** Template hash of its MachineSet. */
   readonly revision?: string;
   /** Whether a label asks for deletion without regard for pods. */

@@ -26,5 +26,9 @@ export interface NodeSnapshot {
  */
 export type NodeView =
   | { readonly state: 'unknown' }
-  | { readonly state: 'absent' }
+  | {
+      readonly state: 'absent';
+      /** Why the Node of its name is not that of the Machine, for people: `node x is older than the Machine`. Left out: there is none. */
+      readonly notOwn?: string;
+    }
   | ({ readonly state: 'present' } & NodeSnapshot);

@@ -48,7 +48,7 @@ export async function startControllersComponent(
     installation: { client, name: installation, cluster: clusterId },
     dialect: dialectName,
     namespace: options.namespace,
-    defaults: machineLimits(options),
+    defaults: machineLimits(options, deps),
     sweepPeriodSeconds: options.machineSafetyOrphanVmsPeriod,
     interruptionPeriodSeconds: options.interruptionCheckPeriod,
     freezeLimits: { safetyUp: options.safetyUp, safetyDown: options.safetyDown },
@@ -155,7 +155,7 @@ export async function startWorkersComponent(
     clusterId,
     control,
     target,
-    defaults: machineLimits(options),
+    defaults: machineLimits(options, deps),
     maxCachedWorkflows: options.maxCachedWorkflows,
     fastSandbox: options.fastWorkflowSandbox,
     bootstrapTokenExtraGroups: options.bootstrapTokenAuthExtraGroups,
@@ -206,9 +206,16 @@ export async function startWorkersComponent(
   };
 }
 
-function machineLimits(options: Options<(typeof serverFlags | typeof controllersFlags)[number]>): MachineLimits {
+/** By how much the clocks of two clusters may differ, s. Kubernetes backdates certificates by as much. */
+const clockSkewSeconds = 300;
+
+function machineLimits(
+  options: Options<(typeof serverFlags | typeof controllersFlags)[number]>,
+  { control, target }: Pick<ComponentDeps, 'control' | 'target'>,
+): MachineLimits {
   return {
     ...(hasNoTarget(options) && { hasNoNode: true as const }),
+    ...(control.server !== target.server && { clockSkewSeconds }),
     creationSeconds: options.machineCreationTimeout,
     healthSeconds: options.machineHealthTimeout,
     noRoomSeconds: options.resourceExhaustedRetry,

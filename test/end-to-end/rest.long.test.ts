@@ -258,7 +258,7 @@ describe('machines at rest', () => {
       const byName = new Map((await millwright.nodes()).map((node) => [node.metadata.name, node]));
       const found = (await millwright.machines()).map((machine): [string, Attention[]] => {
         const { name } = machine.metadata;
-        const node = toNodeView(gardener.marks, byName.get(name), name, machine.spec?.providerID);
+        const node = toNodeView(gardener.marks, { node: byName.get(name) }, name);
         return [name, attention(toMachineSnapshot(machine, defaults), node)];
       });
       return Object.fromEntries(found.filter(([, reasons]) => reasons.length > 0));

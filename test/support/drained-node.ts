@@ -53,7 +53,8 @@ export async function createDrainedNode(client: KubeClient) {
     const attachments = watchAttachments({ target, logger });
     watches.push(attachments);
     const volumes = { detachMs: 60_000, reattachMs: 60_000, isSerial: false, ...policy };
-    return { target, logger, evictionRetryMs, stuckAfterMs, attachments, volumes };
+    const defaults = { creationSeconds: 0, drainSeconds: 0, maxEvictRetries: 0, nodeConditions: [] };
+    return { control: client, target, defaults, logger, evictionRetryMs, stuckAfterMs, attachments, volumes };
   }
 
   /** What a workflow asks for. */

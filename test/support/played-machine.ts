@@ -44,6 +44,8 @@ interface Cluster {
   withFinalizer: Partial<MachineSnapshot>;
   /** Whether the name of the node is that of another VM's. */
   isNodeTaken: boolean;
+  /** Name of another Machine that has the VM which this one names. */
+  vmOwner: string | undefined;
   /** Whether the API server refuses what the Machine wants its Node to have. */
   isTemplateRefused: boolean;
   /** What a drain comes to, how many were started, and the last request. */
@@ -291,6 +293,7 @@ function newCluster(nowMs: number): Cluster {
     deployment: undefined,
     withFinalizer: { managed: true, finalizers: ['ours'] },
     isNodeTaken: false,
+    vmOwner: undefined,
     isTemplateRefused: false,
     drainNode: () => ({ kind: 'drained' }),
     drains: 0,
@@ -325,7 +328,13 @@ function playCluster(
   order: string[],
   time: () => string,
 ): MachineActivities {
-  const reads: readonly (keyof MachineActivities)[] = ['observeMachine', 'isNodeTaken', 'readSource', 'readPlaces'];
+  const reads: readonly (keyof MachineActivities)[] = [
+    'observeMachine',
+    'isNodeTaken',
+    'findVmOwner',
+    'readSource',
+    'readPlaces',
+  ];
   const noted = <A extends unknown[], R>(name: keyof MachineActivities, step: (...args: A) => R) => {
     return async (...args: A): Promise<R> => {
       cluster.steps.push(name);
@@ -430,6 +439,7 @@ function playCluster(
       return touch(withIdentity({ providerID: null, nodeName: null }));
     }),
     isNodeTaken: noted('isNodeTaken', () => cluster.isNodeTaken),
+    findVmOwner: noted('findVmOwner', () => (cluster.vmOwner === undefined ? {} : { name: cluster.vmOwner })),
     writeStatus: noted('writeStatus', (_ref, _known, report) => writeReport(report)),
     syncNode: noted('syncNode', (_ref, _seen, report) => {
       cluster.synced.push(report);
@@ -455,8 +465,8 @@ function playCluster(
         cluster.node = { ...cluster.node, interruption: `the taint x (${reason})` };
       return cluster.node;
     }),
-    tearDown: noted('tearDown', (_ref, _seen, { nodeNames }) => {
-      for (const name of nodeNames) removeNode(name);
+    tearDown: noted('tearDown', (_ref, _seen, { nodeName, nodeNames }) => {
+      for (const name of new Set([...(nodeName === undefined ? [] : [nodeName]), ...nodeNames])) removeNode(name);
       return true;
     }),
     readSource: noted('readSource', () => cluster.reading),

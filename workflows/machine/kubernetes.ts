@@ -1,5 +1,5 @@
 /** Kubernetes as the workflow of a machine calls it. */
-import { proxyLocalActivities } from '@temporalio/workflow';
+import { proxyActivities, proxyLocalActivities } from '@temporalio/workflow';
 import type { MachineActivities } from '../../activities/machine/index.ts';
 
 const everyCall = {
@@ -18,3 +18,9 @@ export const kubernetes = proxyLocalActivities<MachineActivities>({
 export const kubernetesSteps = proxyLocalActivities<
   Pick<MachineActivities, 'begin' | 'storeIdentity' | 'syncNode' | 'maintain' | 'announceDeletion' | 'tearDown'>
 >({ ...everyCall, startToCloseTimeout: '7 seconds', scheduleToCloseTimeout: '15 seconds' });
+
+/** A list of all Machines: only asked for where something is unusual. */
+export const kubernetesLists = proxyActivities<Pick<MachineActivities, 'findVmOwner'>>({
+  ...everyCall,
+  startToCloseTimeout: '30 seconds',
+});

@@ -2,6 +2,7 @@
 import { isHealthy } from '../../api/attention.ts';
 import type { MachineLimits, MachineStage } from '../../api/model/machine.ts';
 import type { NodeSnapshot } from '../../api/model/node.ts';
+import type { NodeClaim } from '../../api/node.ts';
 import { kubernetes, kubernetesSteps } from './kubernetes.ts';
 import { putNode, setMachine } from './observe.ts';
 import { showSearchAttributes } from './progress.ts';
@@ -103,15 +104,12 @@ export async function syncNode(state: MachineState, facts: Facts): Promise<boole
   return seen.machine.stage === facts.stage;
 }
 
-/** Deletes these Nodes, each unless it is that of another Machine or of another VM than the one with this provider ID. */
-export async function removeNodes(
-  state: MachineState,
-  nodeNames: Iterable<string>,
-  providerID = state.machine.providerID,
-): Promise<void> {
-  for (const name of new Set(nodeNames)) {
-    await untilAnswered(state, `deleting the node ${name}`, () => kubernetes.removeNode(state.ref, name, providerID));
-  }
+/** Deletes the Node of this name, and those that the cloud has named, each unless it is somebody else's. */
+export async function removeNodes(state: MachineState, nodeName: string | undefined, claim: NodeClaim): Promise<void> {
+  const remove = (name: string, of: NodeClaim) =>
+    untilAnswered(state, `deleting the node ${name}`, () => kubernetes.removeNode(state.ref, name, of));
+  if (nodeName !== undefined) await remove(nodeName, claim);
+  for (const name of new Set(state.leftNodes)) await remove(name, { ...claim, isFromCloud: true });
 }
 
 /** Removes the Secrets that were made for this machine alone, if there may be any. */

@@ -99,6 +99,7 @@ const writes: Record<keyof MachineActivities, readonly Row[] | typeof readOnly |
   readSource: readOnly,
   readPlaces: readOnly,
   isNodeTaken: readOnly,
+  findVmOwner: readOnly,
   viewOutage: readOnly,
   rememberPlace: isNotReadBack,
   rememberNodes: isNotReadBack,

@@ -113,6 +113,8 @@ export interface MachineState extends PersistedState {
   isTemplateRefused?: boolean;
   /** The last writes, by which those that have no effect are known. */
   repeats: Partial<Record<Repeated, Repeat>>;
+  /** The other Machine that has the VM of this provider ID; without a name where that is this one's. */
+  vmOwner?: { readonly of: string; readonly name?: string };
   /** Whether the Machine's status says that its VM is being deleted. */
   deletionAnnounced: boolean;
   /** Grows with everything that a wait has to end for. */

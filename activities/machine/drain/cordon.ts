@@ -3,19 +3,20 @@ import type { Marks } from '../../../api/dialect.ts';
 import { dialectOf } from '../../../api/dialects.ts';
 import type { MaintenancePurpose } from '../../../api/model/machine.ts';
 import type { ObjectRef } from '../../../api/model/ref.ts';
-import { isOfAnother } from '../../../api/node.ts';
 import { toKubernetesTime } from '../../../api/time.ts';
-import type { KubeClient } from '../../../kube/client.ts';
 import { type Node, nodes } from '../../../kube/core.ts';
 import { isConflict, isInvalid, isNotFound } from '../../../kube/errors.ts';
 import { mergePatch, strategicMergePatch } from '../../../kube/patch.ts';
+import { createOwnNodes, type OwnNodeDeps } from '../../own-node.ts';
 
 /** Which Node to cordon, and why. */
 export interface Cordon {
   readonly ref: ObjectRef;
   readonly nodeName: string;
-  /** Of the machine's VM. A Node of this name with another one belongs to another VM and is left alone. */
+  /** Of the machine's VM. */
   readonly providerID?: string;
+  /** As in its snapshot. With both a Node of this name that is not the machine's is left alone. */
+  readonly nodeNotBefore?: string;
   /** Of the Node, where that was marked as the machine's: then it is not read. */
   readonly nodeUid?: string;
   /** Whether the machine was unhealthy when its deletion began; undefined when nobody knows any more. */
@@ -25,15 +26,19 @@ export interface Cordon {
 }
 
 /** Cordons the node and writes on it why, if its machine is being deleted. Answers the node; undefined when the machine has none. */
-export async function cordon(target: KubeClient, request: Cordon, signal: AbortSignal): Promise<Node | undefined> {
-  const { ref, nodeName: name, providerID, nodeUid, wasUnhealthy, purpose } = request;
+export async function cordon(
+  { target, ...deps }: OwnNodeDeps,
+  request: Cordon,
+  signal: AbortSignal,
+): Promise<Node | undefined> {
+  const { ref, nodeName: name, nodeUid, wasUnhealthy, purpose } = request;
   const cordonNode = ({ uid }: { readonly uid: string }) =>
     target.patch(nodes, { name }, mergePatch({ metadata: { uid }, spec: { unschedulable: true } }), { signal });
   try {
     let node = nodeUid === undefined ? undefined : await undefinedIfOther(() => cordonNode({ uid: nodeUid }));
     if (node === undefined) {
-      const found = await target.find(nodes, { name }, { signal });
-      if (found === undefined || isOfAnother(found, providerID)) return undefined;
+      const found = await findNode({ target, ...deps }, request, signal);
+      if (found === undefined) return undefined;
       node = found.spec?.unschedulable ? found : await cordonNode(found.metadata);
     }
     if (purpose !== 'deletion') return node;
@@ -47,6 +52,12 @@ export async function cordon(target: KubeClient, request: Cordon, signal: AbortS
     if (isNotFound(error)) return undefined;
     throw error;
   }
+}
+
+/** The node; undefined when the machine has none. */
+export async function findNode(deps: OwnNodeDeps, request: Cordon, signal: AbortSignal): Promise<Node | undefined> {
+  const { ref, nodeName } = request;
+  return (await createOwnNodes(deps).find({ ...request, ...ref }, nodeName, { signal })).node;
 }
 
 /** undefined where the object has another UID than the patch. */

@@ -277,6 +277,18 @@ describe('a drain', () => {
     },
   );
 
+  it.each([{}, { force: true }])(
+    'leaves a node alone that has no provider ID and is older than the machine (%j)',
+    async (change) => {
+      const { metadata } = await client.get(nodes, { name: nodeName });
+      const nodeNotBefore = new Date(Date.parse(metadata.creationTimestamp) + 1_000).toISOString();
+      await newPod('theirs');
+      await start({ ...change, providerID: 'cloud:///ours', nodeNotBefore }).ended;
+      expect((await client.get(nodes, { name: nodeName })).spec).not.toHaveProperty('unschedulable');
+      expect(await stateOf('theirs')).toBe('running');
+    },
+  );
+
   /** Replaces the node of the test by that of another VM, which has taken its name, with a pod. */
   async function replaceNode(pod: string): Promise<void> {
     await client.delete(nodes, { name: nodeName });

@@ -1,15 +1,15 @@
 /** Empties a node: cordons it, evicts all pods through the Eviction API, and sees them and their volumes go. */
 import { Context } from '@temporalio/activity';
-import { isOfAnother } from '../../../api/node.ts';
 import type { KubeClient } from '../../../kube/client.ts';
-import { type Node, nodes, type Pod, pods } from '../../../kube/core.ts';
+import { type Node, type Pod, pods } from '../../../kube/core.ts';
 import type { Logger } from '../../../kube/logger.ts';
 import { startReflector } from '../../../kube/reflector.ts';
 import { currentCall, temporalNowMs } from '../../boundary.ts';
+import type { OwnNodeDeps } from '../../own-node.ts';
 import type { CallContext } from '../../providers/provider.ts';
 import type { WatchAttachments } from './attachments.ts';
 import { type Blocker, explain } from './budgets.ts';
-import { type Cordon, cordon } from './cordon.ts';
+import { type Cordon, cordon, findNode } from './cordon.ts';
 import { createDepartures, type Departures, mayHaveVolumes } from './departures.ts';
 import { createEvictions, type Evictions, type Refusals } from './evictions.ts';
 import { deleteAttachments, deletePods, isLongUnhealthy } from './force.ts';
@@ -19,8 +19,7 @@ import { createProgress, type Reported } from './stuck.ts';
 import { hasClaims, type KnownVolumes } from './volumes.ts';
 import { createWaiter } from './waiter.ts';
 
-export interface DrainDeps {
-  readonly target: KubeClient;
+export interface DrainDeps extends OwnNodeDeps {
   readonly logger: Logger;
   /** Pause before an eviction that a PodDisruptionBudget has refused is tried again, ms. */
   readonly evictionRetryMs: number;
@@ -85,7 +84,7 @@ export interface DrainProgress {
 
 export type DrainActivities = ReturnType<typeof createDrainActivities>;
 
-/** @param deps `target` holds the Nodes and Pods */
+/** @param deps `target` holds the Nodes and Pods, `control` the Machines */
 export function createDrainActivities(deps: DrainDeps) {
   return {
     /**
@@ -144,41 +143,33 @@ export async function drain(deps: DrainDeps, request: DrainRequest, call: CallCo
 }
 
 /** The node, cordoned; its preservation has done that if the machine is preserved. undefined when the machine has none. */
-async function prepare(target: KubeClient, request: DrainRequest, signal: AbortSignal): Promise<Node | undefined> {
-  if (request.purpose === 'preservation') return findNode(target, request, signal);
+async function prepare(deps: DrainDeps, request: DrainRequest, signal: AbortSignal): Promise<Node | undefined> {
+  if (request.purpose === 'preservation') return findNode(deps, request, signal);
   const { nodeUid: _, ...unread } = request;
   const wasCalled = request.refusals !== undefined; // the Node is cordoned, and a read shows that
-  return cordon(target, wasCalled ? unread : request, signal);
-}
-
-async function findNode(
-  target: KubeClient,
-  { nodeName, providerID }: DrainRequest,
-  signal: AbortSignal,
-): Promise<Node | undefined> {
-  const node = await target.find(nodes, { name: nodeName }, { signal });
-  return node === undefined || isOfAnother(node, providerID) ? undefined : node;
+  return cordon(deps, wasCalled ? unread : request, signal);
 }
 
 /** The node after a while, cordoned again where somebody has uncordoned it, or its kubelet has registered it again. */
 async function lookAgain(
-  target: KubeClient,
+  deps: DrainDeps,
   request: DrainRequest,
   { metadata }: Node,
   signal: AbortSignal,
 ): Promise<Node | undefined> {
-  const node = await findNode(target, request, signal);
+  const node = await findNode(deps, request, signal);
   const isPrepared = request.purpose === 'preservation' || node?.spec?.unschedulable === true;
-  return node?.metadata.uid === metadata.uid && isPrepared ? node : prepare(target, request, signal);
+  return node?.metadata.uid === metadata.uid && isPrepared ? node : prepare(deps, request, signal);
 }
 
 /** What is refused of the three, such as by a webhook, keeps none of the others from being tried. */
-async function forceAll({ target }: DrainDeps, request: DrainRequest, signal: AbortSignal): Promise<void> {
+async function forceAll(deps: DrainDeps, request: DrainRequest, signal: AbortSignal): Promise<void> {
+  const { target } = deps;
   const { nodeName, purpose } = request;
   const errors: unknown[] = [];
   const noteError = (error: unknown): undefined => void errors.push(error);
-  const cordoned = await prepare(target, request, signal).catch(noteError);
-  const node = errors.length === 0 ? cordoned : await findNode(target, request, signal);
+  const cordoned = await prepare(deps, request, signal).catch(noteError);
+  const node = errors.length === 0 ? cordoned : await findNode(deps, request, signal);
   if (node !== undefined) {
     await deletePods(target, nodeName, signal).catch(noteError);
     // The VM of a machine that stays goes on, and may still write to its volumes.
@@ -202,7 +193,7 @@ async function evictAll(
 ): Promise<DrainOutcome | undefined> {
   const { target, logger, evictionRetryMs, stuckAfterMs, attachments } = deps;
   const { nodeName, maxEvictRetries, refusals = {}, volumes = {}, reported } = request;
-  let node = await prepare(target, request, signal);
+  let node = await prepare(deps, request, signal);
   if (node === undefined) return { kind: 'drained' };
   if (isLongUnhealthy(node, temporalNowMs())) return undefined;
   const fieldSelector = `spec.nodeName=${nodeName}`;
@@ -234,7 +225,7 @@ async function evictAll(
       const hasArrivals = left.some((pod) => !expected.has(uidOf(pod)));
       if (hasArrivals || Date.now() >= nextLookMs) {
         // The Node was cordoned: a pod that arrives may be one of another VM, which has taken the name.
-        node = await lookAgain(target, request, node, signal);
+        node = await lookAgain(deps, request, node, signal);
         if (node === undefined) return { kind: 'drained' };
         if (isLongUnhealthy(node, temporalNowMs())) return undefined;
         for (const pod of left) expected.add(uidOf(pod));

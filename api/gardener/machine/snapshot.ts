@@ -30,6 +30,7 @@ export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): Ma
     ...(!isOwned(machine) && { alone: true as const }),
     ...(spec?.providerID && { providerID: spec.providerID }),
     ...(nodeName && { nodeName }),
+    ...nodeNotBefore(machine, defaults),
     ...(revision && { revision }),
     forceDeletion: isGoTrue(metadata.labels?.[labels.forceDeletion]),
     ...(metadata.labels?.[labels.forceDrain] === 'True' && { forceDrain: true as const }),
@@ -52,6 +53,15 @@ export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): Ma
     ...nodeProblemOf(machine),
     onNodeDeleted: 'deleteMachine',
   };
+}
+
+/** Only of an object that was made for its VM: one that was restored under another UID may have an older Node. */
+function nodeNotBefore(
+  { metadata: { uid, creationTimestamp, annotations: own } }: Machine,
+  { clockSkewSeconds = 0 }: MachineLimits,
+): Pick<MachineSnapshot, 'nodeNotBefore'> {
+  if (own?.[names.firstUid] !== uid) return {};
+  return { nodeNotBefore: new Date(Date.parse(creationTimestamp) - clockSkewSeconds * 1_000).toISOString() };
 }
 
 function updateDueBy(machine: Machine, { updateSeconds }: MachineLimits): Pick<MachineSnapshot, 'updateDueBy'> {

@@ -116,6 +116,32 @@ describe('the deletion of a VM', () => {
     expect(cloud.deletions).toEqual([]);
   });
 
+  it('leaves the VM and the Node of another Machine that names the VM, too, and says so', async () => {
+    await startAtRest();
+    const note = `the VM ${vm.providerID} stays: it is that of Machine other, which names it, too`;
+    Object.assign(cluster, { vmOwner: 'other', node: { ...cluster.node, managed: false } });
+    await remove();
+
+    expect(cloud.deletions).toHaveLength(1);
+    expect(cloud.deletions[0]).not.toHaveProperty('providerID');
+    expect([cluster.drains, cluster.removedNodes]).toEqual([0, []]);
+    expect(cluster.written.map(({ event }) => event)).toContainEqual({ reason: 'VmKept', note });
+    expect(cluster.steps.filter((step) => step === 'findVmOwner')).toHaveLength(1);
+  });
+
+  it('asks nobody whose the VM is where its Node is marked as that of the Machine, though the Node goes first', async () => {
+    await startAtRest();
+    cluster.vmOwner = 'other';
+    cloud.deleteVm = () => {
+      cluster.node = { state: 'absent' };
+      return { state: cloud.deletions.length === 1 ? 'deleting' : 'gone', nodeNames: [] };
+    };
+    await remove();
+
+    expect(cloud.deletions.map(({ providerID }) => providerID)).toEqual([vm.providerID, vm.providerID]);
+    expect(cluster.steps).not.toContain('findVmOwner');
+  });
+
   const moveClass = (zone: string) => {
     const { reading } = cluster;
     const generation = Number(reading.version) + 1;

@@ -5,10 +5,11 @@ import { nodeNameOf } from '../node.ts';
 import { setMachine } from '../observe.ts';
 import { done, type PhaseOutcome } from '../outcome.ts';
 import { show, showSearchAttributes } from '../progress.ts';
-import { withContext } from '../report.ts';
+import { report, withContext } from '../report.ts';
 import { type MachineState, StaleStateError } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
 import { deleteVms } from './vm-deletion.ts';
+import { findVmOwner } from './vm-owner.ts';
 
 const doing = 'deleting the VM';
 
@@ -18,20 +19,29 @@ export async function deprovision(state: MachineState): Promise<PhaseOutcome> {
   const left = await deleteVms(state, doing, () => findPlaces(state));
   if (left !== undefined) return left;
 
+  const owner = await findVmOwner(state);
+  if (owner !== undefined) await reportKept(state, owner);
   const { ref, machine, node: seenNode, leftNodes, deployment } = state;
-  const { providerID } = machine;
-  const nodeNames = [...new Set([...(nodeName === undefined ? [] : [nodeName]), ...leftNodes])];
-  const doingLast = nodeNames.length === 0 ? 'removing the finalizer' : 'deleting the node and removing the finalizer';
+  const isNodeLeft = nodeName !== undefined && owner === undefined;
+  const hasNodes = isNodeLeft || leftNodes.length > 0;
+  const doingLast = hasNodes ? 'deleting the node and removing the finalizer' : 'removing the finalizer';
   show(state, { doing: doingLast });
   const teardown = {
-    nodeNames,
+    ...(isNodeLeft && { nodeName }),
+    nodeNames: [...new Set(leftNodes)],
     seenNode,
     hasUserData: state.mayHaveUserData,
-    ...(providerID !== undefined && { providerID }),
     ...(deployment !== undefined && { deployment }),
   };
   await untilAnswered(state, doingLast, () => kubernetesSteps.tearDown(ref, machine, teardown));
   return done;
+}
+
+/** The VM that the Machine names stays with another one. */
+async function reportKept(state: MachineState, owner: string): Promise<void> {
+  const { providerID } = state.machine;
+  const note = `the VM ${providerID} stays: it is that of Machine ${owner}, which names it, too`;
+  await report(state, undefined, { stage: 'deleting', event: { reason: 'VmKept', note } });
 }
 
 /**

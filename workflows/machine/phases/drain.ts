@@ -8,6 +8,7 @@ import { report, reportRefusal } from '../report.ts';
 import { type MachineState, timeIn } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
 import { drainNode, forgetDrain } from './node-drain.ts';
+import { findVmOwner } from './vm-owner.ts';
 
 const unblock = 'The signal forceDeletion deletes the pods, skipDrain leaves them.';
 
@@ -21,6 +22,7 @@ export async function drain(state: MachineState): Promise<PhaseOutcome> {
   const nodeName = nodeNameOf(state);
   const { node, wasUnhealthy } = state;
   if (state.drained || state.skipDrain || nodeName === undefined || node.state === 'absent') return done;
+  if ((await findVmOwner(state)) !== undefined) return done;
 
   const force = isForceWanted(state);
   try {
@@ -74,11 +76,11 @@ export async function abortDeletion(state: MachineState): Promise<void> {
   delete state.wasUnhealthy;
   forgetDrain(state);
   const nodeName = nodeNameOf(state);
-  const { providerID } = state.machine;
   if (nodeName !== undefined) {
     const doing = 'uncordoning the node';
     show(state, { doing });
-    await untilAnswered(state, doing, () => kubernetes.uncordonNode(state.ref, nodeName, providerID));
+    const step = () => kubernetes.uncordonNode(state.ref, nodeName, state.machine);
+    await untilAnswered(state, doing, step);
   }
   state.mayBeCordoned = false;
 }

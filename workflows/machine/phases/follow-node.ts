@@ -53,7 +53,7 @@ async function replaceVm(state: MachineState): Promise<PhaseOutcome> {
   }
   const nodeName = nodeNameOf(state);
   const { replacedVm } = state.machine;
-  await removeNodes(state, [...(nodeName === undefined ? [] : [nodeName]), ...state.leftNodes], replacedVm);
+  await removeNodes(state, nodeName, { ...state.machine, ...(replacedVm !== undefined && { providerID: replacedVm }) });
   startOver(state);
   const event = { reason: 'NodeDeleted', note: `Node ${nodeName} was deleted: the VM is replaced` } as const;
   await report(state, undefined, { stage: 'new', nodeName: null, isTimed: false, event });

@@ -1,5 +1,7 @@
 /** Phase join: the VM's Node is healthy and carries our finalizer. */
+import { patched } from '@temporalio/workflow';
 import { isHealthy, sameConditions } from '../../../api/attention.ts';
+import { kubernetes } from '../kubernetes.ts';
 import {
   interruptedFacts,
   isJoinable,
@@ -15,12 +17,17 @@ import { show, showWait } from '../progress.ts';
 import { waitForWrite } from '../repeats.ts';
 import type { Refusal } from '../report.ts';
 import { type MachineState, type Progress, timeIn } from '../state.ts';
+import { refresh, untilAnswered } from '../wait.ts';
+import { failWithoutNode } from './nodeless.ts';
 import { creationDeadlineMs, failIfLate } from './refusal.ts';
 
 /** Waits for the Node to be healthy, at most until the creation timeout. */
 export async function join(state: MachineState): Promise<PhaseOutcome> {
   if (isPastCreation(state.machine.stage)) return done;
   await nameNode(state);
+  if (state.node.state === 'absent' && state.node.notOwn !== undefined && patched('node-of-another')) {
+    return failIfNotOwn(state);
+  }
   if (state.node.state === 'present' && state.node.interruption !== undefined) {
     const doing = 'waiting to be replaced';
     if (isSyncHeld(state, 'failed')) return waitForWrite(state, { doing });
@@ -46,6 +53,19 @@ export async function join(state: MachineState): Promise<PhaseOutcome> {
     ...blockedReason(state),
   });
   return waitFor(Math.min(leftMs, state.nextPollMs - Date.now()));
+}
+
+/** There is a Node of the name that is not the machine's: watchers have seen it, and it is looked at again. */
+async function failIfNotOwn(state: MachineState): Promise<PhaseOutcome> {
+  show(state, { doing: 'looking whose the node is' });
+  await refresh(state);
+  const { machine, node } = state;
+  const { providerID, nodeName } = machine;
+  const isOver = isPastCreation(machine.stage) || providerID === undefined || node.state !== 'absent';
+  if (isOver || node.notOwn === undefined) return again;
+  const read = () => kubernetes.readPlaces(state.ref, machine.source);
+  const { places } = await untilAnswered(state, 'looking where the VM is', read);
+  return failWithoutNode(state, { providerID, ...(nodeName !== undefined && { nodeName }) }, places, node.notOwn);
 }
 
 function lateStep({ machine, isUninitialized, progress }: MachineState): Refusal['step'] {

@@ -69,7 +69,7 @@ export function forgetDrain(state: MachineState): void {
 
 function requestOf({ ref, machine, refusals, volumes, blocked, stuck }: MachineState, drain: NodeDrain): DrainRequest {
   const { purpose, nodeName, nodeUid, wasUnhealthy, deadlineMs, force } = drain;
-  const { providerID, limits } = machine;
+  const { providerID, nodeNotBefore, limits } = machine;
   const reported = blocked === undefined ? stuck?.reported : 'budgets';
   return {
     ref,
@@ -79,6 +79,7 @@ function requestOf({ ref, machine, refusals, volumes, blocked, stuck }: MachineS
     force,
     maxEvictRetries: limits.maxEvictRetries,
     ...(providerID !== undefined && { providerID }),
+    ...(nodeNotBefore !== undefined && { nodeNotBefore }),
     ...(nodeUid !== undefined && { nodeUid }),
     ...(wasUnhealthy !== undefined && { wasUnhealthy }),
     ...(refusals !== undefined && { refusals }),

@@ -4,6 +4,7 @@ import { describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
 import { refuse, setUpMachine, vm } from '../../../test/support/played-machine.ts';
 import { retryNowSignal } from '../../messages.ts';
+import { observedSignal } from '../messages.ts';
 
 const {
   cluster,
@@ -323,7 +324,7 @@ describe('a creation', () => {
     expect(cloud.deletions).toMatchObject([{ providerID: vm.providerID, outcomeUnknown: true }]);
     expect(cluster.written).toMatchObject([
       {
-        step: { kind: 'claimNode', state: 'failed', message: 'the node node-1 exists and is that of another VM' },
+        step: { kind: 'claimNode', state: 'failed', message: 'the node node-1 exists and is not that of its VM' },
         event: { reason: 'StaleNode' },
       },
     ]);
@@ -341,5 +342,65 @@ describe('a creation', () => {
     await until(() => cluster.machine.stage === 'joining');
     expect(cluster.machine.nodeName).toBe('m');
     expect(cloud.deletions).toEqual([]);
+  });
+
+  describe('whose Node is that of somebody else', () => {
+    const notOwn = 'node node-1 is older than the Machine';
+
+    it('[mcm 19 partly] fails, names no node and deletes its VM', async () => {
+      await start();
+      await until(async () => (await waitingFor()) === 'node node-1 to register');
+      cluster.node = { state: 'absent', notOwn };
+      await observe();
+      await until(() => cluster.machine.stage === 'failed');
+
+      expect(cluster.machine.nodeName).toBeUndefined();
+      expect(cloud.deletions).toMatchObject([{ providerID: vm.providerID, outcomeUnknown: true }]);
+      expect(cluster.written.at(-1)).toMatchObject({
+        step: { kind: 'claimNode', state: 'failed', message: notOwn },
+        event: { reason: 'StaleNode', note: `Internal: ${notOwn}` },
+      });
+      expect(cluster.nodeNames).toEqual(['node-1']);
+    });
+
+    it('waits on when that is not so any more once it is read', async () => {
+      await start();
+      await until(async () => (await waitingFor()) === 'node node-1 to register');
+      const [{ machine }, node] = [cluster, { state: 'absent', notOwn } as const];
+      await workflow().signal(observedSignal, { machine, node });
+      await until(() => cluster.steps.at(-1) === 'observeMachine');
+      await joinNode();
+      await until(() => cluster.machine.stage === 'running');
+
+      expect(cloud.deletions).toEqual([]);
+    });
+  });
+
+  it('fails where its VM is that of another Machine, and leaves it alone', async () => {
+    cluster.vmOwner = 'other';
+    touch({ ...cluster.withFinalizer, providerID: vm.providerID, nodeName: 'node-1' });
+    await start();
+    await until(() => cluster.machine.stage === 'failed');
+
+    expect([cloud.asked, cloud.deletions]).toEqual([[], []]);
+    expect(cluster.machine).toMatchObject({ providerID: vm.providerID });
+    expect(cluster.machine.nodeName).toBeUndefined();
+    const note = `Internal: the VM ${vm.providerID} is that of Machine other, which names it, too`;
+    expect(cluster.written.at(-1)?.event).toEqual({ reason: 'StaleNode', note });
+    touch({ deletingSince: time() });
+    await observe();
+    await workflow().result();
+    expect(cloud.deletions).toHaveLength(1);
+    expect(cloud.deletions[0]).not.toHaveProperty('providerID');
+    expect(cluster.removedNodes).toEqual([]);
+  });
+
+  it('does not ask whose the VM is that was made for it', async () => {
+    await start();
+    await until(async () => (await waitingFor()) === 'node node-1 to register');
+    await workflow().signal(retryNowSignal);
+    await until(() => cloud.asked.length === 2);
+
+    expect(cluster.steps).not.toContain('findVmOwner');
   });
 });

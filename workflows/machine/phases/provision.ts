@@ -20,15 +20,17 @@ import {
   quickPauseMs,
   retryPauseMs,
 } from '../outcome.ts';
-import { forgetError, show, showRetry } from '../progress.ts';
+import { forgetError, showRetry } from '../progress.ts';
 import { type Facts, report, reportRefusal, withContext } from '../report.ts';
 import { MachineGoneError, type MachineState } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
 import { placeOf, prepareAttempt } from './attempt.ts';
 import { type Attempt, afterCall, type Creation, isOutcomeUnknown, withName } from './creation.ts';
+import { failWithoutNode } from './nodeless.ts';
 import { creationRefused, fail } from './refusal.ts';
 import { nodeText, watching } from './unhealthy.ts';
 import { deleteVmIn } from './vm-deletion.ts';
+import { findVmOwner } from './vm-owner.ts';
 
 /**
  * Asks the cloud for the VM until the Machine names it, and again with growing pauses until its Node has joined, so that a
@@ -37,6 +39,8 @@ import { deleteVmIn } from './vm-deletion.ts';
 export async function provision(state: MachineState): Promise<PhaseOutcome> {
   if (isPastCreation(state.machine.stage)) return done;
   const isNamed = state.creation.state === 'named';
+  const owner = wasNamedBefore(state) ? await findVmOwner(state) : undefined;
+  if (owner !== undefined) return failAsCopy(state, owner);
   if (isNamed && (Date.now() < state.nextPollMs || isJoinable(state))) return done;
   if (hasLostStatus(state) && patched('restored-without-status')) return watchRestored(state);
 
@@ -52,10 +56,15 @@ export async function provision(state: MachineState): Promise<PhaseOutcome> {
   return takeVm(state, attempt, stored ?? (answer as Vm), doing);
 }
 
-/** Whether a Machine names a VM that this run has not asked for, and says nothing: it was restored without status. */
-function hasLostStatus({ machine, creation }: MachineState): boolean {
-  const isNamedBefore = creation.state === 'named' && creation.attempt === undefined;
-  return machine.stage === 'new' && isNamedBefore && machine.limits.hasNoNode !== true;
+/** Whether a Machine names a VM that this run has not asked for. */
+function wasNamedBefore({ creation }: MachineState): boolean {
+  return creation.state === 'named' && creation.attempt === undefined;
+}
+
+/** Whether such a Machine says nothing: it was restored without status. */
+function hasLostStatus(state: MachineState): boolean {
+  const { stage, limits } = state.machine;
+  return stage === 'new' && wasNamedBefore(state) && limits.hasNoNode !== true;
 }
 
 /**
@@ -73,6 +82,13 @@ async function watchRestored(state: MachineState): Promise<PhaseOutcome> {
     },
   });
   return again;
+}
+
+/** A Machine that was created with the provider ID of another Machine's VM has no VM. */
+function failAsCopy(state: MachineState, owner: string): Promise<PhaseOutcome> {
+  const { providerID = '' } = state.machine;
+  const message = `the VM ${providerID} is that of Machine ${owner}, which names it, too`;
+  return failWithoutNode(state, { providerID }, [], message);
 }
 
 /** From here on the VM is the Machine's, unless it cannot become its Node. */
@@ -177,30 +193,21 @@ function isOutageToOlderRuns({ code }: Failure): boolean {
 }
 
 /**
- * Whether a Node of another VM already has the name that the cloud gave. Some clouds make names from addresses: then the
- * Node may be left over from a deleted VM. A Node with the Machine's name is its own and may have joined already.
+ * Whether another Node already has the name that the cloud gave. Some clouds make names from addresses: then the Node may be
+ * left over from a deleted VM. One with the Machine's name may have joined already: the next phase looks at it.
  */
 async function isNodeTaken(state: MachineState, { providerID, nodeName }: Vm): Promise<boolean> {
   if (nodeName === undefined || nodeName === state.machine.nodeName || nodeName === state.ref.name) return false;
-  const step = () => kubernetes.isNodeTaken(state.ref, nodeName, providerID);
+  const step = () => kubernetes.isNodeTaken(state.ref, nodeName, { ...state.machine, providerID });
   return untilAnswered(state, 'looking for a node of the same name', step);
 }
 
-/** A VM that cannot join is deleted at once, and its Machine has failed. What cannot be deleted now goes with the Machine. */
-async function abandonVm(state: MachineState, attempt: Attempt, { providerID, nodeName }: Vm): Promise<PhaseOutcome> {
+/** A VM that cannot join is deleted at once, and its Machine has failed. */
+async function abandonVm(state: MachineState, attempt: Attempt, vm: Vm): Promise<PhaseOutcome> {
+  const { providerID, nodeName } = vm;
   await storeIdentity(state, attempt, { state: 'failed', providerID, addresses: [] });
-  if (nodeName !== undefined) await rememberNode(state, nodeName);
-  show(state, { doing: 'deleting a VM that cannot join', waitingFor: 'the cloud' });
-  await deleteVmIn(state, placeOf(attempt));
-  const message = `the node ${nodeName} exists and is that of another VM`;
-  return fail(state, { kind: 'claimNode', code: 'Internal', message }, 'StaleNode');
-}
-
-/** Until its VM is gone, a kubelet may register this Node, once the name is free: then the Node goes with the Machine. */
-async function rememberNode(state: MachineState, nodeName: string): Promise<void> {
-  state.leftNodes = [...state.leftNodes, nodeName];
-  const step = () => kubernetes.rememberNodes(state.ref, [nodeName]);
-  setMachine(state, await untilAnswered(state, 'recording the name of the node', step));
+  const message = `the node ${nodeName} exists and is not that of its VM`;
+  return failWithoutNode(state, vm, [placeOf(attempt)], message);
 }
 
 /** Whether the Machine names this VM. */

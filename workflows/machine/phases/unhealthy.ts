@@ -35,7 +35,9 @@ export async function watchUnhealthy(state: MachineState): Promise<PhaseOutcome>
 /** Name of the Node, and what is wrong with it as far as anybody can see. */
 export function nodeText({ machine, node }: MachineState): string {
   if (node.state === 'present') return `${node.name} (${unhealthyConditions(node, machine.limits)})`;
-  return `${machine.nodeName ?? '(never named)'} (${node.state === 'absent' ? 'it does not exist' : 'it cannot be read'})`;
+  const name = machine.nodeName ?? '(never named)';
+  if (node.state === 'unknown') return `${name} (it cannot be read)`;
+  return `${name} (${node.notOwn === undefined ? 'it does not exist' : `not its own: ${node.notOwn}`})`;
 }
 
 /** What a machine with an unhealthy Node shows. */

@@ -15,6 +15,7 @@ import { findRemedy, reportRefusal, seeLastError, withContext } from '../report.
 import { type MachineState, timeIn } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
 import { isOutcomeUnknown, mayHaveVm } from './creation.ts';
+import { findVmOwner } from './vm-owner.ts';
 
 /** What the cloud said of the VMs in all places. */
 interface Deletions {
@@ -34,10 +35,15 @@ interface DeletionOptions {
   readonly mayBeUntagged?: boolean | undefined;
 }
 
-/** One call to delete every VM of the Machine in a place. */
-export function deleteVmIn(state: MachineState, place: Place, { nodeNames, mayBeUntagged }: DeletionOptions = {}) {
+/** One call to delete every VM of the Machine in a place. A VM that it names and that another Machine has stays. */
+export async function deleteVmIn(
+  state: MachineState,
+  place: Place,
+  { nodeNames, mayBeUntagged }: DeletionOptions = {},
+) {
   const { uid, namespace, name } = state.ref;
-  const { providerID, lastKnownState } = state.machine;
+  const { lastKnownState } = state.machine;
+  const providerID = (await findVmOwner(state)) === undefined ? state.machine.providerID : undefined;
   return deleteVm(place, {
     machine: { uid, namespace, name },
     outcomeUnknown: isOutcomeUnknown(state.creation),
