@@ -6,7 +6,7 @@ import { gardener } from '../api/gardener/index.ts';
 import { finalizers, labels } from '../api/gardener/names.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from '../api/gardener/resources.ts';
 import { isNewer } from '../api/model/ref.ts';
-import type { ResourceKey, SweepNamespace, SweptSource } from '../api/model/sweep.ts';
+import type { LostMachine, ResourceKey, SweepNamespace, SweptSource } from '../api/model/sweep.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { nodes } from '../kube/core.ts';
 import type { EventRecord } from '../kube/events.ts';
@@ -23,7 +23,11 @@ const defaults = { creationSeconds: 1, drainSeconds: 1, maxEvictRetries: 1, node
 const brake = { brakeCount: 3, brakeRate: 10, approvalSeconds: 60 };
 const limits = { confirmAfterSeconds: 120, minimumAgeSeconds: 600, ...brake };
 /** Of a Temporal that remembers nothing: temporal/past-sweeps.ts has tests of its own. */
-const past = { readPast: async () => ({ unanswered: [] }), countDeletions: async () => 0 };
+const past = {
+  readPast: async () => ({ unanswered: [] }),
+  countDeletions: async () => 0,
+  findLoss: async () => undefined,
+};
 let client: KubeClient;
 let activities: ReturnType<typeof createSweepActivities>;
 let namespace: string;
@@ -211,6 +215,72 @@ describe('readSweepScope', () => {
         credentials: [{ namespace, name: 'pool' }],
       },
     ]);
+  });
+});
+
+describe('findDoubts', () => {
+  const none = { readPast: past.readPast, countDeletions: past.countDeletions };
+  const ready = { type: 'Ready', status: 'True', reason: 'KubeletReady', lastHeartbeatTime: '2026-08-19T10:00:00Z' };
+  const made: string[] = [];
+  const setReady = (name: string, status: string) =>
+    client.patch(nodes, { name }, mergePatch({ status: { conditions: [{ ...ready, status }] } }), {
+      subresource: 'status',
+    });
+  afterAll(() => Promise.all(made.map((name) => client.delete(nodes, { name }))));
+
+  it('[invariant 4 partly] says of an orphan that its own Node is Ready, and that its Machine was not deleted', async () => {
+    const [byId, byName, ofAnother, notReady] = ['id', 'name', 'another', 'not-ready'].map(
+      (name) => `${name}-${namespace}`,
+    );
+    made.push(byId!, byName!, ofAnother!, notReady!);
+    await createNode(byId!, 'cloud:///zone/ABC');
+    await client.create(nodes, { metadata: { name: byName! } });
+    await createNode(ofAnother!, 'cloud:///zone/other');
+    await createNode(notReady!, 'cloud:///zone/bad');
+    for (const name of made) await setReady(name, name === notReady ? 'False' : 'True');
+    const lost: LostMachine[] = [];
+    const findLoss = async (machine: LostMachine) => {
+      lost.push(machine);
+      return machine.uid === 'u-open' ? 'its workflow is open' : undefined;
+    };
+    const { findDoubts } = createSweepActivities({
+      ...{ control: client, target: client, events, past: { ...none, findLoss }, sweep: limits, defaults },
+    });
+    const asked = [
+      { uid: 'u-1', vms: [{ id: 'cloud:///region/abc', name: 'a' }] },
+      { vms: [{ id: 'cloud:///region/2', name: byName! }] },
+      { uid: 'u-open', vms: [{ id: 'cloud:///region/3', name: ofAnother! }] },
+      { uid: 'u-4', vms: [{ id: 'cloud:///region/bad', name: notReady! }] },
+    ];
+    const surplus = { uid: 'u-5', vms: [{ id: 'cloud:///region/5', name: byName! }], isSurplus: true as const };
+    const surplusNode = { uid: 'u-6', vms: [{ id: 'cloud:///region/Abc', name: 'b' }], isSurplus: true as const };
+
+    expect(await findDoubts(input, [...asked, surplus, surplusNode])).toEqual([
+      [`its Node ${byId} is Ready`],
+      [`its Node ${byName} is Ready`],
+      ['its Machine was not deleted through Millwright: its workflow is open'],
+      ...[[], [], [`its Node ${byId} is Ready`]],
+    ]);
+    expect(lost).toEqual([
+      { namespace, name: 'a', uid: 'u-1' },
+      { namespace, name: byName },
+      { namespace, name: ofAnother, uid: 'u-open' },
+      { namespace, name: notReady, uid: 'u-4' },
+    ]);
+  });
+
+  it('[invariant 4 partly] [invariant 6 partly] fails where it cannot read the Nodes', async () => {
+    const away = testClient(nowhere);
+    const { findDoubts } = createSweepActivities({
+      control: client,
+      target: away,
+      events,
+      past,
+      sweep: limits,
+      defaults,
+    });
+    await expect(findDoubts(input, [{ vms: [{ id: 'cloud:///1', name: 'a' }] }])).rejects.toThrow('127.0.0.1:1');
+    await away.close();
   });
 });
 

@@ -6,6 +6,8 @@ import { type SourceEvent, sourceEvents } from '../api/events.ts';
 import type { MachineLimits, MachineSnapshot } from '../api/model/machine.ts';
 import type { DialectName } from '../api/model/ref.ts';
 import type {
+  AskedOrphan,
+  LostMachine,
   Ownership,
   PastSweeps,
   ReleasableSource,
@@ -16,6 +18,7 @@ import type {
   SweepNotice,
   SweepScope,
 } from '../api/model/sweep.ts';
+import { toStatuses } from '../api/node.ts';
 import { type KubeObject, type Resource, referenceTo } from '../api/objects.ts';
 import { vmOf } from '../api/provider-id.ts';
 import type { KubeClient } from '../kube/client.ts';
@@ -42,6 +45,8 @@ export interface SweepMemory {
   readPast(): Promise<PastSweeps>;
   /** How many machines were deleted through their workflows since a time, RFC 3339. */
   countDeletions(since: string): Promise<number>;
+  /** What says that a Machine was not deleted through its workflow, for people; undefined: it was, or nobody knows. */
+  findLoss(machine: LostMachine): Promise<string | undefined>;
 }
 
 export type SweepActivities = ReturnType<typeof createSweepActivities>;
@@ -105,6 +110,27 @@ export function createSweepActivities({ control, target, events, defaults, sweep
         surplus,
         machines: { count: own.machines.length, resourceVersion: own.resourceVersion },
       };
+    },
+
+    /**
+     * Why each of these orphans may be a healthy VM, for people: a Node of its own is Ready, or its Machine was not deleted
+     * through Millwright. Nothing for one that nothing speaks for.
+     */
+    async findDoubts({ namespace }: SweepNamespace, asked: readonly AskedOrphan[]): Promise<readonly string[][]> {
+      const ready = await readyNodes();
+      const doubts: string[][] = [];
+      for (const { uid, vms, isSurplus } of asked) {
+        const found = vms.flatMap(
+          ({ id, name }) => ready.byVm.get(vmOf(id)) ?? (isSurplus ? [] : ready.nameless.get(name)) ?? [],
+        );
+        const [vm] = isSurplus ? [] : vms;
+        const loss = vm && (await past.findLoss({ namespace, name: vm.name, ...(uid !== undefined && { uid }) }));
+        doubts.push([
+          ...found.map((node) => `its Node ${node} is Ready`),
+          ...(loss === undefined ? [] : [`its Machine was not deleted through Millwright: ${loss}`]),
+        ]);
+      }
+      return doubts;
     },
 
     /**
@@ -172,6 +198,21 @@ export function createSweepActivities({ control, target, events, defaults, sweep
     return items.flatMap(({ metadata, spec }) =>
       names.has(metadata.name) && spec?.providerID ? vmOf(spec.providerID) : [],
     );
+  }
+
+  /** The names of all Nodes that are Ready, by the VM that they name; those that name none by their names. */
+  async function readyNodes() {
+    const byVm = new Map<string, string>();
+    const nameless = new Map<string, string>();
+    for await (const { items } of target.pages(nodes, endWithCall())) {
+      for (const { metadata, spec, status } of items) {
+        if (toStatuses(status?.conditions)['Ready'] !== 'True') continue;
+        const { name } = metadata;
+        if (spec?.providerID) byVm.set(vmOf(spec.providerID), name);
+        else nameless.set(name, name);
+      }
+    }
+    return { byVm, nameless };
   }
 
   async function usedSources(dialect: DialectName, namespace: string): Promise<ReadonlySet<string | undefined>> {

@@ -194,7 +194,8 @@ export const blockers = {
   PodDisruptionBudget: 'a PodDisruptionBudget allows no eviction',
   Drain: 'pods or volumes do not leave the Node',
   KubernetesApi: 'a Kubernetes API server does not answer, refuses, or does not keep what is written',
-  Brake: 'a sweep would delete many resources, or does not trust the list of Machines, and waits for approval',
+  Brake:
+    'a sweep would delete many resources or healthy VMs, or does not trust the list of Machines, and waits for approval',
   Rollout: 'a rollout makes no progress, and none of its machines reports a cause',
   WorkflowTask: 'the tasks of a workflow fail, and Temporal tries them again and again',
 } as const;

@@ -1,9 +1,11 @@
 /** What Temporal knows of earlier sweeps and of deleted machines, for the next sweep to compare with. */
-import type { Client } from '@temporalio/client';
+import { type Client, type WorkflowExecutionInfo, WorkflowNotFoundError } from '@temporalio/client';
 import { ApplicationFailure } from '@temporalio/common';
 import type { SweepMemory } from '../activities/sweep.ts';
 import type { FailureCode } from '../api/failures.ts';
+import type { LostMachine } from '../api/model/sweep.ts';
 import { searchAttributes } from '../api/names.ts';
+import { workflowId, workflowIdPrefix } from '../api/workflow-id.ts';
 import type { SweepReport } from '../workflows/orphansweep/messages.ts';
 import { reasonOf } from './connection.ts';
 import { sweepIdFor } from './schedules.ts';
@@ -31,7 +33,44 @@ export function createSweepMemory({ client, name }: Installation): SweepMemory {
         const deleted = `${own} AND WorkflowType = 'machine' AND ExecutionStatus = 'Completed' AND ${phase} = 'Terminating'`;
         return (await client.workflow.count(`${deleted} AND CloseTime > '${since}'`)).count;
       }),
+
+    findLoss: (machine) =>
+      withFix(client, async () => {
+        const last = await lastWorkflow({ client, name }, machine);
+        return last && lossOf(last);
+      }),
   };
+}
+
+type EndedRun = Pick<WorkflowExecutionInfo, 'status' | 'closeTime' | 'searchAttributes'>;
+
+/** The newest run of the workflow that a Machine has, or had; undefined where Temporal knows none. */
+async function lastWorkflow(
+  { client, name: installation }: Pick<Installation, 'client' | 'name'>,
+  { namespace, name, uid }: LostMachine,
+): Promise<EndedRun | undefined> {
+  if (uid === undefined) {
+    const prefix = workflowIdPrefix(installation, 'Machine', { namespace, name });
+    for await (const each of client.workflow.list({ query: `WorkflowId STARTS_WITH '${prefix}'`, pageSize: 1 }))
+      return each;
+    return undefined;
+  }
+  const ref = { dialect: '', namespace, name, uid };
+  try {
+    return await client.workflow.getHandle(workflowId(installation, 'Machine', ref)).describe();
+  } catch (error) {
+    if (error instanceof WorkflowNotFoundError) return undefined;
+    throw error;
+  }
+}
+
+/** What a run says against it that its Machine was deleted with its VM. */
+function lossOf({ status, closeTime, searchAttributes: shown }: EndedRun): string | undefined {
+  if (status.name === 'RUNNING') return 'its workflow is open';
+  const [phase = 'unknown'] = shown[searchAttributes.phase] ?? [];
+  const at = closeTime?.toISOString();
+  if (status.name !== 'COMPLETED') return `its workflow ended at ${at} as ${status.name}`;
+  return phase === 'Terminating' ? undefined : `it was gone in the phase ${phase}, as its workflow saw at ${at}`;
 }
 
 /** Asks Temporal. The failure names the request, the reason and the fix. */

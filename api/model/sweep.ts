@@ -68,10 +68,27 @@ export interface ListedResource
   extends Pick<CloudResource, 'kind' | 'id' | 'uid' | 'name' | 'createdAt' | 'alive' | 'attachedTo'> {
   /** Name of the Machine whose UID a surplus VM carries. */
   readonly excessOf?: string;
+  /** Why this may be a healthy VM that has lost its Machine, for people. Left out where nothing says so. */
+  readonly doubts?: readonly string[];
 }
 
 /** What it takes to tell whose a resource is. */
-export type ResourceKey = Omit<ListedResource, 'createdAt' | 'alive' | 'surplusOf'>;
+export type ResourceKey = Pick<ListedResource, 'kind' | 'id' | 'uid' | 'name' | 'attachedTo'>;
+
+/** Of an orphan what it takes to tell whether it may be a healthy VM. */
+export interface AskedOrphan {
+  readonly uid?: string;
+  readonly vms: readonly Pick<ListedResource, 'id' | 'name'>[];
+  /** The Machine of its UID exists, and names another VM. Left out otherwise. */
+  readonly isSurplus?: true;
+}
+
+/** A Machine that is gone, by what its VM says. Without a UID the last one that had the name. */
+export interface LostMachine {
+  readonly namespace: string;
+  readonly name: string;
+  readonly uid?: string;
+}
 
 /** Whose Machines a sweep asks for. */
 export interface SweepNamespace {

@@ -4,6 +4,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { machineClasses, machines } from '../../api/gardener/resources.ts';
+import { names as ownNames } from '../../api/names.ts';
 import { events, namespaces, secrets } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { sweepIdFor } from '../../temporal/schedules.ts';
@@ -13,6 +14,7 @@ import { startMillwright } from '../support/millwright.ts';
 import { approve, heldSweep, makeVm, quickSweeps, startSweep, sweep, untilOld } from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
 
+const { machineUid: uidTag } = ownNames;
 let millwright: Installation;
 
 afterEach(async () => {
@@ -38,9 +40,10 @@ async function resourceIds({ cloud }: Installation): Promise<string[]> {
   return resources.map(({ kind, id }) => (kind === 'vm' ? `simulated:///here/${id}` : id)).toSorted();
 }
 
-/** Takes Machines away behind everybody's back, as a restore from a backup does. */
-async function loseMachines({ control, machines: list, namespace }: Installation): Promise<void> {
-  for (const { metadata } of await list()) {
+/** Takes Machines away behind everybody's back, as a restore from a backup does. @param name of the only one */
+async function loseMachines({ control, machines: list, namespace }: Installation, name?: string): Promise<void> {
+  const found = (await list()).filter(({ metadata }) => name === undefined || metadata.name === name);
+  for (const { metadata } of found) {
     const key = { namespace, name: metadata.name };
     // The workflow puts the finalizer back: a Machine that has it again would be deleted with its VM.
     await until('it is deleted without its finalizer', async (see) => {
@@ -142,6 +145,33 @@ describe('Machines that are missing', () => {
     expect(report?.groups[0]).toMatchObject({ deleted: { count: 0 }, failedCount: 0 });
     expect(await resourceIds(millwright)).toEqual(before);
     expect(await cloud.stats()).toMatchObject({ deletes: 0, vmsNow: 3 });
+  });
+
+  it('[mcm 89 partly] [invariant 4] are known one by one: the VM of a lost one is held, and no other orphan', async () => {
+    millwright = await startInstallation({ flags: quickSweeps });
+    const { cloud, namespace, temporal } = millwright;
+    const names = ['lost', 'deleted', 'kept'].map((name) => `${name}-${namespace}`);
+    for (const name of names) await millwright.createMachine(name);
+    await millwright.untilMachines(3, 'Running');
+    const [lost, deleted] = names;
+    const uids = (await cloud.vms()).flatMap(({ name, tags }) => (name === deleted ? tags[uidTag]! : []));
+    await millwright.remove({ namespace, name: deleted! });
+    const healthy = await vmIds(millwright);
+    // As if a create call had come so late that the Machine was gone.
+    const late = await makeVm(millwright, deleted!, { uid: uids[0]! });
+    await loseMachines(millwright, lost);
+    const ended = `MillwrightInstallation = '${namespace}' AND WorkflowType = 'machine' AND ExecutionStatus = 'Completed'`;
+    await until('their workflows have ended', async (see) => see(await temporal.workflow.count(ended)).count === 2);
+    await untilOld(millwright);
+
+    const { code, output } = await heldSweep(millwright);
+
+    expect(code).toBe(1);
+    expect(output).toContain(`waits for approval: 1 orphan may be healthy (${lost}: its Node ${lost} is Ready, `);
+    expect(output).toMatch(/its Machine was not deleted through Millwright: it was gone in the phase Running/);
+    expect(output).toContain('1 deleted; the others wait for approval');
+    expect(output).not.toContain(late);
+    expect(await vmIds(millwright)).toEqual(healthy);
   });
 
   it('[mcm 89 partly] [invariant 4] cost no VM when the Machines of another namespace are asked', async () => {

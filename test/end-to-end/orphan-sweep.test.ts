@@ -7,13 +7,13 @@ import { deleteResource } from '../../activities/providers/simulated/client.ts';
 import { finalizers, labels } from '../../api/gardener/names.ts';
 import { machineClasses, machines } from '../../api/gardener/resources.ts';
 import { names } from '../../api/names.ts';
-import { events, nodes } from '../../kube/core.ts';
+import { events, type Node, nodes } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { sweepScheduleId } from '../../temporal/schedules.ts';
 import { type FaultProxy, startFaultProxy } from '../faults/proxy.ts';
 import { fromSetup, type Installation, phaseOf, plainSecret, startInstallation } from '../support/installation.ts';
 import { startMillwright } from '../support/millwright.ts';
-import { approve, makeVm, quickSweeps, startSweep, sweep, untilOld } from '../support/sweeps.ts';
+import { approve, heldSweep, makeVm, quickSweeps, startSweep, sweep, untilOld } from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
 
 async function vmNames({ cloud }: Installation): Promise<string[]> {
@@ -72,8 +72,10 @@ describe('a sweep after a take-over', () => {
     const { control, target, namespace, cloud } = millwright;
     const [mcm, restored] = [`mcm-${namespace}`, `restored-${namespace}`];
     const respell = (id: string) => id.replace('simulated:///here/vm', 'simulated:///Elsewhere/a/VM');
-    const spelled = respell(await makeVm(millwright, mcm));
-    const others = respell(await makeVm(millwright, restored, { uid: '00000000-0000-4000-8000-000000000003' }));
+    const spelled = respell(await makeVm(millwright, mcm, { joins: true }));
+    const others = respell(
+      await makeVm(millwright, restored, { uid: '00000000-0000-4000-8000-000000000003', joins: true }),
+    );
     await until('the nodes are there', async (see) => see(await millwright.nodes()).length === 2);
     // As machine-controller-manager leaves it.
     const { name } = await millwright.createMachine(mcm, {
@@ -145,8 +147,8 @@ describe('[mcm 90] two VMs of one Machine', () => {
     millwright = await startInstallation({ isStopped: true });
     const { cloud, namespace } = millwright;
     const { name, uid } = await millwright.createMachine(`found-${namespace}`);
-    const first = await makeVm(millwright, name, { uid });
-    await cloud.setFaults({ kind: 'ignoreTokens' }, { kind: 'neverJoin' }); // two Nodes of one name would disturb
+    const first = await makeVm(millwright, name, { uid, joins: true });
+    await cloud.setFaults({ kind: 'ignoreTokens' });
     expect(await makeVm(millwright, name, { uid })).not.toBe(first);
 
     await millwright.start();
@@ -155,6 +157,26 @@ describe('[mcm 90] two VMs of one Machine', () => {
     expect(machine?.spec?.providerID).toBe(first);
     expect((await cloud.vms()).map(({ id }) => `simulated:///here/${id}`)).toEqual([first]);
     expect(await cloud.stats()).toMatchObject({ creates: 2, deletes: 1 }); // the creations are those of this test
+  });
+
+  it('[invariant 4] stay until a person approves while the surplus one has a Ready Node of its own', async () => {
+    millwright = await startInstallation({ flags: quickSweeps });
+    const { cloud, namespace } = millwright;
+    const { uid } = await millwright.createMachine(`named-${namespace}`);
+    await millwright.untilMachines(1, 'Running');
+    const name = `second-${namespace}`;
+    const second = await makeVm(millwright, name, { uid, joins: true });
+    const isReady = ({ status }: Node) =>
+      status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True');
+    await millwright.untilNode({ name }, 'is Ready', isReady);
+    await untilOld(millwright);
+
+    const { code, output } = await heldSweep(millwright);
+
+    expect(code).toBe(1);
+    expect(output).toContain(`waits for approval: 1 orphan may be healthy (${name}: its Node ${name} is Ready)`);
+    expect(output).toContain(`vm ${second}`);
+    expect(await cloud.stats()).toMatchObject({ deletes: 0, vmsNow: 2 });
   });
 
   it('[invariant 4] stay while the one that the Machine names is being deleted in the cloud', async () => {

@@ -107,7 +107,7 @@ describe('a provider in Python', () => {
   it('[invariant 2] deletes the VM of a Machine that machine-controller-manager made, however that is spelled', async () => {
     const { control, namespace } = millwright;
     const name = `taken-over-${namespace}`;
-    const id = (await makeVm(millwright, name)).split('/').at(-1) ?? '';
+    const id = (await makeVm(millwright, name, { joins: true })).split('/').at(-1) ?? '';
     await until('its node has registered', () => millwright.target.find(nodes, { name }));
     const { metadata } = await control.create(machines, {
       metadata: { namespace, name, finalizers: [finalizers.machine], labels: { [labels.node]: name } },

@@ -144,7 +144,7 @@ describe('a MachineDeployment', () => {
     expect(others).toEqual([]);
     expect(vm).toMatchObject({ machineType: 'medium', region: 'there', userData: 'of the class' });
     expect(vm?.tags).toEqual({ ...tags, [names.machineUid]: uid });
-    expect(vm?.node.labels).toEqual({ pool: 'merged' });
+    expect(vm?.node?.labels).toEqual({ pool: 'merged' });
     expect(creates[0]?.vm).toBe(vm?.id);
   });
 

@@ -14,6 +14,8 @@ interface VmOptions {
   readonly tags?: Record<string, string>;
   /** Whether its disk, NIC and address have its tags. Default: with a UID. */
   readonly hasTaggedParts?: boolean;
+  /** Whether it registers a Node: then a sweep holds it. */
+  readonly joins?: boolean;
 }
 
 /**
@@ -24,13 +26,13 @@ interface VmOptions {
 export async function makeVm(
   { cloud, namespace }: Installation,
   name: string,
-  { uid, tags = { cluster: namespace }, hasTaggedParts = uid !== undefined }: VmOptions = {},
+  { uid, tags = { cluster: namespace }, hasTaggedParts = uid !== undefined, joins = false }: VmOptions = {},
 ): Promise<string> {
   const all = uid === undefined ? tags : { ...tags, [names.machineUid]: uid };
   const body = {
     ...{ token: `of-${name}`, name, region: 'here', machineType: 'small' as const, userData: 'none' },
     ...{ tags: all, partTags: hasTaggedParts ? all : undefined },
-    node: { labels: {}, taints: [] },
+    node: joins ? { labels: {}, taints: [] } : null,
   };
   const vm = await createVm({ endpoint: cloud.url, token: plainSecret.token }, body, AbortSignal.timeout(10_000));
   return `simulated:///here/${vm.id}`;

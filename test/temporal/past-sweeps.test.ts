@@ -1,11 +1,14 @@
 /** What the memory of the sweeps says when a real Temporal server does not answer it. */
+import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Client } from '@temporalio/client';
 import type { NativeConnection } from '@temporalio/worker';
 import { toFailure } from '../../activities/boundary.ts';
+import { workflowId } from '../../api/workflow-id.ts';
 import { createSweepMemory } from '../../temporal/past-sweeps.ts';
 import { connectWorkers } from '../../temporal/worker-connection.ts';
 import { recordingLogger } from '../support/kube.ts';
+import { until } from '../support/until.ts';
 
 const server = {
   address: process.env.MILLWRIGHT_TEST_TEMPORAL_ADDRESS ?? '',
@@ -30,6 +33,11 @@ describe('createSweepMemory', () => {
       name: 'countDeletions',
       ask: (client: Client) => createSweepMemory({ client, name: 'any' }).countDeletions('2026-01-01T00:00:00Z'),
     },
+    {
+      name: 'findLoss',
+      ask: (client: Client) =>
+        createSweepMemory({ client, name: 'any' }).findLoss({ namespace: 'n', name: 'm', uid: 'u' }),
+    },
   ];
 
   it.each(asks)('makes $name fail with the reason and the fix when Temporal refuses the list', async ({ ask }) => {
@@ -43,5 +51,30 @@ describe('createSweepMemory', () => {
         /^Temporal does not answer the list of workflows: .*nowhere.*; see whether `temporal workflow list -n nowhere` answers/i,
       ),
     });
+  });
+
+  it('[invariant 4 partly] says of a Machine by its workflow that it was not deleted, and nothing of one that Temporal does not know', async () => {
+    const client = new Client({ connection, namespace: 'default' });
+    const installation = `past-${randomBytes(4).toString('hex')}`;
+    const { findLoss } = createSweepMemory({ client, name: installation });
+    const [ref, name] = [
+      { dialect: 'gardener', namespace: 'n', name: 'lost', uid: 'u-1' },
+      { namespace: 'n', name: 'lost' },
+    ];
+    expect(await findLoss({ ...name, uid: 'u-1' })).toBeUndefined();
+    const workflow = await client.workflow.start('machine', {
+      workflowId: workflowId(installation, 'Machine', ref),
+      taskQueue: installation, // which no worker polls
+      args: [ref],
+    });
+
+    expect(await findLoss({ ...name, uid: 'u-1' })).toBe('its workflow is open');
+    expect(await findLoss({ ...name, uid: 'u-2' })).toBeUndefined();
+    await workflow.terminate();
+    const ended = /^its workflow ended at .*Z as TERMINATED$/;
+    expect(await findLoss({ ...name, uid: 'u-1' })).toMatch(ended);
+    // As of a VM without UID tag: the list of workflows may be behind.
+    await until('the name is enough', async (see) => ended.test(see((await findLoss(name)) ?? '')));
+    expect(await findLoss({ namespace: 'n', name: 'los' })).toBeUndefined();
   });
 });

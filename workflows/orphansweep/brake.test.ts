@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import type { ListedResource } from '../../api/model/sweep.ts';
 import { addReading, approvedKeys, brake, type Census, doubtsOf } from './brake.ts';
-import { keyOf, type Look, planSweep } from './plan.ts';
+import { type GroupPlan, isDoubtful, keyOf, type Look, planSweep } from './plan.ts';
 
 const minimumAgeMs = 600_000;
 const last = { at: '2026-01-01T00:00:00Z', count: 10, resourceVersion: '1000' };
@@ -32,15 +32,17 @@ describe('brake', () => {
     ),
     limits,
     doubts: fc.subarray(['a doubt']),
+    /** Of orphans that may be healthy VMs. */
+    doubted: fc.uniqueArray(fc.nat({ max: 30 })),
     approved: fc.uniqueArray(fc.nat({ max: 30 })),
   });
 
   it('[mcm 89 partly] [invariant 4 partly] lets more than the larger of count and rate go only if a person has named it', () => {
     fc.assert(
-      fc.property(world, ({ groups, limits: { brakeCount, brakeRate }, doubts, approved }) => {
+      fc.property(world, ({ groups, limits: { brakeCount, brakeRate }, doubts, doubted, approved }) => {
         const looks = groups.map(({ orphans, others }, i) =>
           groupOf(
-            orphans.map((id) => vm(`vm-${i}-${id}`)),
+            orphans.map((id) => vm(`vm-${i}-${id}`, doubted.includes(id) ? { doubts: ['its Node is Ready'] } : {})),
             orphans.length + others,
           ),
         );
@@ -51,8 +53,16 @@ describe('brake', () => {
 
         const isFew = brakeRate > 0 && orphans.length <= Math.max(brakeCount, (vms * brakeRate) / 100);
         const mayGo = orphans.length === 0 || (isFew && doubts.length === 0);
-        expect(decision.kind === 'hold').toBe(!mayGo);
-        if (decision.kind === 'hold') expect(decision.reasons.length).toBeGreaterThan(0);
+        const healthy = orphans.filter(isDoubtful);
+        const isHeld = decision.kind === 'hold';
+        expect(isHeld).toBe(!mayGo || healthy.length > 0);
+        const keysIn = (plans: readonly GroupPlan[]) => plans.flatMap(({ remove }) => remove.map(({ key }) => key));
+        if (isHeld) {
+          const waiting = mayGo ? healthy : orphans;
+          expect(keysIn(decision.groups)).toEqual(waiting.map(({ key }) => key));
+          expect(keysIn([...decision.groups, ...decision.certain]).toSorted()).toEqual(keysIn(plan.groups).toSorted());
+          expect([decision.reasons.length > 0, decision.isWhole]).toEqual([true, !mayGo]);
+        }
 
         const keys = new Set(approved.map((id) => keyOf({ id: `vm-0-${id}` })));
         const after = planSweep(looks, minimumAgeMs, keys).groups;
@@ -63,6 +73,18 @@ describe('brake', () => {
       }),
     );
   });
+});
+
+it('names some of many orphans that may be healthy', () => {
+  const names = ['a', 'b', 'c', 'd', 'e'];
+  const looks = groupOf(
+    names.map((name) => vm(name, { doubts: ['its Node is Ready', 'its workflow is open'] })),
+    100,
+  );
+  const limits = { brakeCount: 9, brakeRate: 10 };
+  const why = 'its Node is Ready, its workflow is open';
+  const reason = `5 orphans may be healthy (a: ${why}; b: ${why}; c: ${why}; and 2 more)`;
+  expect(brake(planSweep([looks], minimumAgeMs), 100, limits, [])).toMatchObject({ reasons: [reason] });
 });
 
 describe('doubtsOf', () => {

@@ -2,7 +2,7 @@
 import { isNewer } from '../../api/model/ref.ts';
 import type { MachineReading, SeenMachines, SweepLimits } from '../../api/model/sweep.ts';
 import type { HeldOrphan } from './messages.ts';
-import type { SweepDecision } from './plan.ts';
+import { isDoubtful, type Orphan, type SweepDecision, type SweepPlan } from './plan.ts';
 
 /** What all readings of the Machines in one sweep say. */
 export interface Census {
@@ -53,27 +53,51 @@ export function doubtsOf(census: Census | undefined, last: SeenMachines | undefi
   ];
 }
 
-/** Has a decision to delete wait for a person where it takes too much, or where something is doubted. */
+/**
+ * Has a decision to delete wait for a person: as a whole where it takes too much, or where the list of Machines is doubted;
+ * else those orphans alone that may be healthy VMs.
+ */
 export function brake(
-  decision: SweepDecision,
+  plan: SweepPlan,
   vms: number,
   { brakeCount, brakeRate }: Pick<SweepLimits, 'brakeCount' | 'brakeRate'>,
   doubts: readonly string[],
 ): SweepDecision {
-  if (decision.kind !== 'remove') return decision;
-  const { groups } = decision;
-  const orphans = groups.reduce((sum, { remove }) => sum + remove.length, 0);
+  if (plan.kind !== 'remove') return plan;
+  const { groups } = plan;
+  const all = groups.flatMap(({ remove }) => remove);
+  const orphans = all.length;
   const free = brakeRate === 0 ? 0 : Math.max(brakeCount, Math.floor((vms * brakeRate) / 100));
   const bound =
     brakeRate === 0
       ? 'and with --orphan-brake-rate 0 every deletion needs approval'
       : `but only ${free} may be deleted without approval: the larger of --orphan-brake-count ${brakeCount} and ` +
         `${brakeRate} % of ${vms} listed VMs (--orphan-brake-rate)`;
-  const reasons = [
+  const whole = [
     ...(orphans > free ? [`there ${orphans === 1 ? 'is 1 orphan' : `are ${orphans} orphans`}, ${bound}`] : []),
     ...doubts,
   ];
-  return reasons.length === 0 ? decision : { kind: 'hold', reasons, groups };
+  const reasons = [...whole, ...doubtsAbout(all.filter(isDoubtful))];
+  if (reasons.length === 0) return plan;
+  const only = (isMeant: (orphan: Orphan) => boolean) =>
+    groups.map(({ remove, ...group }) => ({ ...group, remove: remove.filter(isMeant) }));
+  const isWhole = whole.length > 0;
+  const isWaiting = (orphan: Orphan) => isWhole || isDoubtful(orphan);
+  return { kind: 'hold', reasons, groups: only(isWaiting), certain: only((orphan) => !isWaiting(orphan)), isWhole };
+}
+
+/** Orphans that a reason names. */
+const maxNamed = 3;
+
+function doubtsAbout(orphans: readonly Orphan[]): string[] {
+  if (orphans.length === 0) return [];
+  const named = orphans.slice(0, maxNamed).map(({ resources }) => {
+    const { id, name, doubts = [] } = resources.find((each) => each.doubts !== undefined) ?? resources[0]!;
+    return `${name || id}: ${doubts.join(', ')}`;
+  });
+  const more = orphans.length > maxNamed ? [`and ${orphans.length - maxNamed} more`] : [];
+  const count = orphans.length === 1 ? '1 orphan' : `${orphans.length} orphans`;
+  return [`${count} may be healthy (${[...named, ...more].join('; ')})`];
 }
 
 /**

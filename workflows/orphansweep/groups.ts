@@ -4,7 +4,7 @@ import { providerKey } from '../../api/names.ts';
 import { type Failure, isActivityFailure, toFailure, withProvider } from '../calls/failure.ts';
 import { inParallel } from '../calls/parallel.ts';
 import { cloudActivities } from '../calls/provider.ts';
-import type { Look } from './plan.ts';
+import type { Look, Orphan } from './plan.ts';
 
 /** Sources whose `listVms` sees the same. */
 export interface Group {
@@ -15,6 +15,20 @@ export interface Group {
   failure?: Failure;
   first?: Look;
   second?: Look;
+  /** Left out until something of it is to be deleted. */
+  removal?: Removal;
+}
+
+/** What became of the orphans of a group. */
+export interface Removal {
+  readonly deleted: Orphan[];
+  /** The cloud has accepted and is not done. */
+  readonly deleting: Orphan[];
+  /** They have a Machine again. */
+  readonly cameBack: Orphan[];
+  /** By now something says that they are healthy. */
+  readonly doubtful: Orphan[];
+  readonly failed: { readonly orphan: Orphan; readonly failure: Failure }[];
 }
 
 /** Activities of a provider, behind those that machines wait for. */

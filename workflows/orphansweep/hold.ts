@@ -3,7 +3,7 @@ import { ApplicationFailure, condition } from '@temporalio/workflow';
 import type { ListedResource, SweepNotice } from '../../api/model/sweep.ts';
 import type { Group } from './groups.ts';
 import { type HeldOrphan, notApprovedFailure } from './messages.ts';
-import type { GroupPlan, Orphan } from './plan.ts';
+import type { HeldSweep, Orphan } from './plan.ts';
 import { approvalLine, kubernetes, nameOf, type Sweep, show, showBlocker, untilAnswered } from './progress.ts';
 import { toNamed } from './report.ts';
 
@@ -17,7 +17,7 @@ const maxHeld = 500;
 export async function holdAtBrake(
   sweep: Sweep,
   listed: readonly Group[],
-  { reasons, groups }: { readonly reasons: readonly string[]; readonly groups: readonly GroupPlan[] },
+  { reasons, groups, isWhole }: HeldSweep,
   seconds: number,
 ): Promise<ReadonlySet<string>> {
   const byKey = new Map(groups.flatMap(({ remove }) => remove).map((orphan) => [orphan.key, toHeld(orphan)]));
@@ -28,12 +28,13 @@ export async function holdAtBrake(
   show(sweep, { doing: 'waiting for approval', candidates: held.count, until, held });
   showBlocker('Brake');
   if (!(await condition(() => sweep.approved !== undefined, seconds * 1_000, { summary: 'approval by a person' }))) {
-    // The search attribute stays: the next sweep sees by it that nobody has answered.
+    // Where the whole sweep waits the search attribute stays: the next sweep sees by it that nobody has answered.
+    if (!isWhole) showBlocker(undefined);
     throw ApplicationFailure.create({
       type: notApprovedFailure,
       nonRetryable: true,
       message: [
-        `nobody approved the deletions within ${seconds / 3_600} h, so nothing was deleted`,
+        `nobody approved the deletions within ${seconds / 3_600} h, so ${isWhole ? 'nothing' : 'none of them'} was deleted`,
         ...reasons,
         ...held.orphans.slice(0, 20).map(nameOf),
         ...(held.count > 20 ? [`and ${held.count - 20} more`] : []),

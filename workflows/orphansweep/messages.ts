@@ -70,6 +70,7 @@ export const keptReasons = {
   keeperNotAlive: 'carries the UID of a Machine that names another VM, which is not listed as alive',
   unattributed: 'is no VM and has no UID tag: nobody can tell whose it is',
   notApproved: 'is an orphan, but was not approved',
+  doubtful: 'is an orphan, but may be a healthy VM',
   deleting: 'is an orphan, and the cloud is still deleting it',
   dryRun: 'is an orphan and would be deleted without the dry run',
 } as const;
@@ -83,6 +84,8 @@ export interface NamedResource {
   readonly name: string;
   /** Name of the Machine whose UID this VM carries, while the Machine names another. */
   readonly excessOf?: string;
+  /** Why it may be a healthy VM; left out where nothing says so. */
+  readonly doubts?: readonly string[];
 }
 
 /** A number of resources, of which the first are named. */

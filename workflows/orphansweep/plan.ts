@@ -111,12 +111,23 @@ export interface GroupPlan {
   readonly kept: readonly Kept[];
 }
 
+/** What a sweep would do by its looks alone. */
+export type SweepPlan = { readonly kind: 'nothing' | 'remove'; readonly groups: readonly GroupPlan[] };
+
+/** A sweep in which something waits until a person has named it. */
+export interface HeldSweep {
+  readonly kind: 'hold';
+  readonly reasons: readonly string[];
+  /** What waits. */
+  readonly groups: readonly GroupPlan[];
+  /** What goes at once, of the same groups. */
+  readonly certain: readonly GroupPlan[];
+  /** Too much would go, or the list of Machines is doubted: everything waits, also in the next sweep. */
+  readonly isWhole: boolean;
+}
+
 /** What a sweep does after its looks. */
-export type SweepDecision =
-  | { readonly kind: 'nothing'; readonly groups: readonly GroupPlan[] }
-  | { readonly kind: 'remove'; readonly groups: readonly GroupPlan[] }
-  /** Waits until a person has named what goes. */
-  | { readonly kind: 'hold'; readonly reasons: readonly string[]; readonly groups: readonly GroupPlan[] };
+export type SweepDecision = SweepPlan | HeldSweep;
 
 /** The looks at one group: the second is there where the first had something to be suspicious of. */
 export interface GroupLooks {
@@ -127,19 +138,26 @@ export interface GroupLooks {
 /**
  * Decides what goes, over all groups that could be listed: what was an orphan in both looks at its group.
  * @param approved keys of what a person has named, where nothing else may go
+ * @param done keys of what has gone before a person was asked
  */
 export function planSweep(
   looks: readonly GroupLooks[],
   minimumAgeMs: number,
   approved?: ReadonlySet<string>,
-): SweepDecision {
-  const groups = looks.map((group) => planGroup(group, minimumAgeMs, approved));
+  done: ReadonlySet<string> = new Set(),
+): SweepPlan {
+  const groups = looks.map((group) => planGroup(group, minimumAgeMs, approved, done));
   return { kind: groups.some(({ remove }) => remove.length > 0) ? 'remove' : 'nothing', groups };
 }
 
-function planGroup({ first, second }: GroupLooks, minimumAgeMs: number, approved?: ReadonlySet<string>): GroupPlan {
-  const before = judge(first, minimumAgeMs);
-  const now = second === undefined ? before : judge(second, minimumAgeMs);
+function planGroup(
+  { first, second }: GroupLooks,
+  minimumAgeMs: number,
+  approved: ReadonlySet<string> | undefined,
+  done: ReadonlySet<string>,
+): GroupPlan {
+  const before = withoutKeys(judge(first, minimumAgeMs), done);
+  const now = second === undefined ? before : withoutKeys(judge(second, minimumAgeMs), done);
   const suspects = new Set(before.orphans.map(({ key }) => key));
   const certain = second === undefined ? [] : now.orphans.filter(({ key }) => suspects.has(key));
   const mayGo = ({ key }: Orphan) => approved === undefined || approved.has(key);
@@ -164,6 +182,15 @@ function planGroup({ first, second }: GroupLooks, minimumAgeMs: number, approved
     owned: now.owned - returnedCount,
     kept: kept.filter(({ resources }) => resources.length > 0),
   };
+}
+
+function withoutKeys({ orphans, ...look }: JudgedLook, done: ReadonlySet<string>): JudgedLook {
+  return { ...look, orphans: orphans.filter(({ key }) => !done.has(key)) };
+}
+
+/** Whether something says that an orphan is a healthy VM. */
+export function isDoubtful({ resources }: Orphan): boolean {
+  return resources.some(({ doubts }) => doubts !== undefined);
 }
 
 /** The resources of several things. */

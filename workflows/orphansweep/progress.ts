@@ -147,9 +147,9 @@ export function approvalLine({ namespace }: SweepInput): string {
 /** An orphan at the brake, for people. */
 export function nameOf({ named }: HeldOrphan): string {
   return named
-    .map(({ kind, id, name, excessOf }) => {
-      const surplus = excessOf === undefined ? '' : `, surplus: Machine ${excessOf} names another VM`;
-      return `${kind} ${id} (${name || 'without a name'}${surplus})`;
+    .map(({ kind, id, name, excessOf, doubts = [] }) => {
+      const surplus = excessOf === undefined ? [] : [`surplus: Machine ${excessOf} names another VM`];
+      return `${kind} ${id} (${[name || 'without a name', ...surplus, ...doubts].join(', ')})`;
     })
     .join(' with ');
 }

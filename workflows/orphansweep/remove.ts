@@ -3,45 +3,43 @@ import { sleep } from '@temporalio/workflow';
 import type { ListedResource, SweepNotice } from '../../api/model/sweep.ts';
 import type { DeleteVmRequest } from '../../api/provider.ts';
 import { readVmDeletion } from '../calls/answers.ts';
-import type { Failure } from '../calls/failure.ts';
 import { concurrency, inParallel } from '../calls/parallel.ts';
-import { ask, cloudOf, type Group, scopeOf } from './groups.ts';
+import { doubtOrphans } from './doubts.ts';
+import { ask, cloudOf, type Group, type Removal, scopeOf } from './groups.ts';
 import { withoutMachine } from './ownership.ts';
 import { judge, type Orphan, surplusKeyOf } from './plan.ts';
 import { kubernetes, type Sweep, show, untilAnswered } from './progress.ts';
 
-/** What became of the orphans of a group. */
-export interface Removal {
-  readonly deleted: Orphan[];
-  /** The cloud has accepted and is not done. */
-  readonly deleting: Orphan[];
-  /** They have a Machine again. */
-  readonly cameBack: Orphan[];
-  readonly failed: { readonly orphan: Orphan; readonly failure: Failure }[];
+export interface RemovalOptions {
+  readonly minimumAgeMs: number;
+  /** A person has named what goes: no doubt keeps it. */
+  readonly isApproved: boolean;
 }
 
-/** Deletes orphans, as many at once as one look for their Machines is fresh for. */
+/** Deletes orphans of a group, as many at once as one look for their Machines is fresh for, and notes on it what came of that. */
 export async function removeOrphans(
   sweep: Sweep,
   group: Group,
   orphans: readonly Orphan[],
-  minimumAgeMs: number,
-): Promise<Removal> {
-  const removal: Removal = { deleted: [], deleting: [], cameBack: [], failed: [] };
+  { minimumAgeMs, isApproved }: RemovalOptions,
+): Promise<void> {
+  const removal = (group.removal ??= { deleted: [], deleting: [], cameBack: [], doubtful: [], failed: [] });
   for (let i = 0; i < orphans.length; i += concurrency) {
     const batch = orphans.slice(i, i + concurrency);
     const doomed = await stillOrphans(sweep, batch, minimumAgeMs);
+    const left = batch.filter(({ key }) => doomed.has(key));
     removal.cameBack.push(...batch.filter(({ key }) => !doomed.has(key)));
+    const doubted = isApproved ? new Map<string, Orphan>() : await doubtOrphans(sweep, left);
+    removal.doubtful.push(...doubted.values());
     const notices: SweepNotice[] = [];
     await inParallel(
-      batch.filter(({ key }) => doomed.has(key)),
+      left.filter(({ key }) => !doubted.has(key)),
       async (orphan) => {
         notices.push(...(await removeOne(sweep, group, orphan, removal)));
       },
     );
     if (notices.length > 0) await untilAnswered(sweep, () => kubernetes.recordNotices(sweep.input, notices));
   }
-  return removal;
 }
 
 /** Keys of those that have no Machine even now. */

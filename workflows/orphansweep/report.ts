@@ -1,9 +1,8 @@
 /** The report of a sweep, from what was planned and what came of it. */
 import type { ListedResource } from '../../api/model/sweep.ts';
-import type { Group } from './groups.ts';
+import type { Group, Removal } from './groups.ts';
 import type { GroupReport, KeptReason, NamedResource, Tally } from './messages.ts';
-import { type GroupLooks, type GroupPlan, type Orphan, resourcesOf } from './plan.ts';
-import type { Removal } from './remove.ts';
+import { type GroupLooks, type GroupPlan, isDoubtful, type Orphan, resourcesOf } from './plan.ts';
 
 /** Resources of a group that are named for one reason: fewer of each the more groups there are, for a report has to fit. */
 function maxNamed(groups: number): number {
@@ -12,12 +11,7 @@ function maxNamed(groups: number): number {
 
 interface Findings {
   readonly unlisted: readonly Group[];
-  /** A removal is missing where nothing was to be removed, or nothing may be. */
-  readonly listed: readonly {
-    readonly group: Group & GroupLooks;
-    readonly plan: GroupPlan | undefined;
-    readonly removal: Removal | undefined;
-  }[];
+  readonly listed: readonly { readonly group: Group & GroupLooks; readonly plan: GroupPlan | undefined }[];
 }
 
 /** A group with the report of it. */
@@ -30,17 +24,17 @@ export interface ReportedGroup {
 export function reportGroups({ unlisted, listed }: Findings): ReportedGroup[] {
   const most = maxNamed(unlisted.length + listed.length);
   const reports: ReportedGroup[] = [
-    ...listed.map(({ group, plan, removal }) => ({
+    ...listed.map(({ group, plan }) => ({
       group,
       report: {
         ...aboutGroup(group),
         seen: (group.second ?? group.first).seen,
-        ...(plan === undefined ? nothing : outcomeOf(plan, removal, most)),
+        ...(plan === undefined ? nothing : outcomeOf(plan, group.removal, most)),
       },
     })),
     ...unlisted.map((group) => ({
       group,
-      report: { ...aboutGroup(group), seen: 0, ...nothing, error: errorOf(group) },
+      report: { ...aboutGroup(group), seen: 0, ...removalOf(group.removal, most), kept: [], error: errorOf(group) },
     })),
   ];
   return reports.toSorted((a, b) => ((a.report.sources[0] ?? '') < (b.report.sources[0] ?? '') ? -1 : 1));
@@ -57,6 +51,7 @@ function errorOf({ failure }: Group) {
   return { code, message };
 }
 
+/** @param removal missing in a dry run, and where nothing was to be removed */
 function outcomeOf({ remove, owned, kept }: GroupPlan, removal: Removal | undefined, most: number) {
   const spared = removal === undefined ? remove : [];
   const reasons = new Map<KeptReason, readonly ListedResource[]>(
@@ -64,15 +59,26 @@ function outcomeOf({ remove, owned, kept }: GroupPlan, removal: Removal | undefi
   );
   const add = (reason: KeptReason, orphans: readonly Orphan[]) =>
     reasons.set(reason, [...(reasons.get(reason) ?? []), ...resourcesOf(orphans)]);
-  add('dryRun', spared);
+  add(
+    'dryRun',
+    spared.filter((orphan) => !isDoubtful(orphan)),
+  );
+  add('doubtful', [...spared.filter(isDoubtful), ...(removal?.doubtful ?? [])]);
   add('cameBack', removal?.cameBack ?? []);
   add('deleting', removal?.deleting ?? []);
-  const failed = (removal?.failed ?? []).flatMap(({ orphan, failure: { code, message } }) =>
-    orphan.resources.map((resource) => ({ ...toNamed(resource), code, message })),
-  );
   const tallies = [...reasons].map(([reason, resources]) => ({ reason, ...tally(resources, most) }));
   return {
     kept: [{ reason: 'machine' as const, count: owned, resources: [] }, ...tallies].filter(({ count }) => count > 0),
+    ...removalOf(removal, most),
+  };
+}
+
+/** What was deleted, and what could not be. */
+function removalOf(removal: Removal | undefined, most: number) {
+  const failed = (removal?.failed ?? []).flatMap(({ orphan, failure: { code, message } }) =>
+    orphan.resources.map((resource) => ({ ...toNamed(resource), code, message })),
+  );
+  return {
     deleted: tally(resourcesOf(removal?.deleted ?? []), most),
     failed: failed.slice(0, most),
     failedCount: failed.length,
@@ -84,6 +90,10 @@ function tally(resources: readonly ListedResource[], most: number): Tally {
 }
 
 /** A resource as a report names it. */
-export function toNamed({ kind, id, uid, name, excessOf }: ListedResource): NamedResource {
-  return { kind, id, ...(uid !== undefined && { uid }), name, ...(excessOf !== undefined && { excessOf }) };
+export function toNamed({ kind, id, uid, name, excessOf, doubts }: ListedResource): NamedResource {
+  return {
+    ...{ kind, id, ...(uid !== undefined && { uid }), name },
+    ...(excessOf !== undefined && { excessOf }),
+    ...(doubts !== undefined && { doubts }),
+  };
 }

@@ -3,7 +3,14 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
 import type { SweepActivities } from '../../activities/sweep.ts';
-import type { PastSweeps, ResourceKey, SweepLimits, SweepNotice, SweptSource } from '../../api/model/sweep.ts';
+import type {
+  AskedOrphan,
+  PastSweeps,
+  ResourceKey,
+  SweepLimits,
+  SweepNotice,
+  SweptSource,
+} from '../../api/model/sweep.ts';
 import { providerTaskQueue, searchAttributes } from '../../api/names.ts';
 import type { CloudResource, DeleteVmRequest, ListVmsRequest, ProviderActivities } from '../../api/provider.ts';
 import { vmOf } from '../../api/provider-id.ts';
@@ -27,6 +34,8 @@ let resourceVersion: string;
 let onRead: (count: number) => void;
 /** What a Machine changes of an answer that takes a VM by its provider ID. */
 let adopt: (asked: readonly ResourceKey[], answer: Ownerless) => Ownerless;
+/** What speaks for an orphan. */
+let doubtsOf: (orphan: AskedOrphan) => readonly string[];
 let onDelete: (request: DeleteVmRequest) => 'deleting' | 'gone';
 let listVms: (request: ListVmsRequest) => unknown;
 let reads: number;
@@ -45,6 +54,7 @@ beforeEach(() => {
   [past, deletedByUs, resourceVersion] = [{ unanswered: [] }, 0, '100'];
   onRead = () => undefined;
   adopt = (_, answer) => answer;
+  doubtsOf = () => [];
   onDelete = () => 'gone';
   listVms = () => ({ items: cloud });
 });
@@ -63,6 +73,7 @@ const kubernetes: SweepActivities = {
       machines: { count: machines.size, resourceVersion },
     });
   },
+  findDoubts: async (_, asked) => asked.map((orphan) => [...doubtsOf(orphan)]),
   releaseSources: async (_, releasable) => {
     released.push(releasable.map(({ name }) => name));
     return releasable.map(({ name }) => name);
@@ -560,5 +571,96 @@ describe('the brake of a sweep', () => {
 
     expect(braked).toEqual([expect.stringContaining('there are 4 orphans')]);
     expect(groups[0]?.kept).toMatchObject([{ reason: 'dryRun', count: 4 }]);
+  });
+});
+
+describe('an orphan that may be a healthy VM', () => {
+  const [healthy, certain] = [vm('c://a/0', { uid: 'u0', name: 'a' }), vm('c://a/1', { uid: 'u1', name: 'b' })];
+  const doubt = 'its Node a is Ready';
+  const held = async () => (await handle.query(progressQuery)).held;
+  beforeEach(() => {
+    cloud = [healthy, certain];
+    doubtsOf = ({ uid }) => (uid === 'u0' ? [doubt] : []);
+  });
+
+  it('[mcm 89 partly] [invariant 4 partly] waits for a person, while the others go', async () => {
+    await start();
+    await workflows.until(async () => (await held()) !== undefined);
+
+    expect(deletions.map(({ machine }) => machine.uid)).toEqual(['u1']);
+    const reason = `1 orphan may be healthy (a: ${doubt})`;
+    expect(await held()).toMatchObject({ count: 1, reasons: [reason], orphans: [{ named: [{ doubts: [doubt] }] }] });
+    expect(notices.at(-1)).toMatchObject({ reason: 'OrphansHeld', note: expect.stringContaining(reason) });
+    expect(await blockedOn()).toBe('Brake');
+    expect(await handle.executeUpdate(approveUpdate, { args: [['a']] })).toBe(1);
+    const { groups, braked, unanswered } = (await handle.result()) as SweepReport;
+    expect([idsIn(groups[0]?.deleted), groups[0]?.kept]).toEqual([['c://a/1', 'c://a/0'], []]);
+    expect([braked, unanswered]).toEqual([[reason], []]);
+  });
+
+  it('[invariant 4 partly] is kept when nobody approves, and holds no other orphan of the next sweep', async () => {
+    limits = { ...limits, approvalSeconds: 0.5 };
+
+    const error: unknown = await sweep().catch((thrown: unknown) => thrown);
+
+    expect(error).toMatchObject({ cause: { type: notApprovedFailure, message: expect.stringContaining(doubt) } });
+    expect(deletions.map(({ machine }) => machine.uid)).toEqual(['u1']);
+    expect(await blockedOn()).toBeNull();
+  });
+
+  it('[mcm 89 partly] waits with all others where too many would go', async () => {
+    limits = { ...limits, brakeCount: 1 };
+    await start();
+    await workflows.until(async () => (await held()) !== undefined);
+
+    const reasons = [expect.stringContaining('there are 2 orphans'), `1 orphan may be healthy (a: ${doubt})`];
+    expect([await held(), deletions]).toMatchObject([{ count: 2, reasons }, []]);
+  });
+
+  it('is reported as such by a dry run', async () => {
+    const { groups, braked } = await sweep(true);
+
+    expect(groups[0]?.kept).toMatchObject([
+      { reason: 'dryRun', resources: [{ id: 'c://a/1' }] },
+      { reason: 'doubtful', resources: [{ id: 'c://a/0', doubts: [doubt] }] },
+    ]);
+    expect(braked).toEqual([`1 orphan may be healthy (a: ${doubt})`]);
+  });
+
+  it('[invariant 4 partly] is kept although it looks so only right before its deletion', async () => {
+    let asked = 0;
+    doubtsOf = ({ uid }) => {
+      if (uid === 'u0') asked += 1;
+      return asked > 1 && uid === 'u0' ? [doubt] : [];
+    };
+
+    const { groups, braked } = await sweep();
+
+    expect(deletions.map(({ machine }) => machine.uid)).toEqual(['u1']);
+    expect(groups[0]?.kept).toMatchObject([{ reason: 'doubtful', resources: [{ id: 'c://a/0', doubts: [doubt] }] }]);
+    expect(braked).toBeUndefined();
+  });
+
+  it('is asked about by its VMs, and as surplus where its Machine names another', async () => {
+    const asked: AskedOrphan[] = [];
+    doubtsOf = (orphan) => {
+      asked.push(orphan);
+      return [doubt];
+    };
+    machines = new Set(['u2']);
+    keepers = new Map([['u2', 'c://a/keeper']]);
+    cloud = [
+      ...[healthy, vm('disk', { kind: 'disk', uid: 'u0' }), vm('alone', { kind: 'disk', uid: 'u3' }), vm('c://a/x')],
+      ...[vm('c://a/keeper', { uid: 'u2', alive: true }), vm('c://a/second', { uid: 'u2' })],
+    ];
+    limits = { ...limits, brakeCount: 9 };
+
+    await sweep(true);
+
+    expect(asked).toEqual([
+      { uid: 'u0', vms: [{ id: 'c://a/0', name: 'a' }] },
+      { vms: [{ id: 'c://a/x', name: 'c://a/x' }] },
+      { uid: 'u2', vms: [{ id: 'c://a/second', name: 'c://a/second' }], isSurplus: true },
+    ]);
   });
 });

@@ -8,6 +8,7 @@ import { vmOf } from '../../api/provider-id.ts';
 import { inParallel } from '../calls/parallel.ts';
 import { findFailedRun, reportRun } from '../failed-run.ts';
 import { brake, doubtsOf, hasFallen } from './brake.ts';
+import { withDoubts } from './doubts.ts';
 import { ask, cloudOf, formGroups, type Group, scopeOf } from './groups.ts';
 import { holdAtBrake } from './hold.ts';
 import type { SweepInput, SweepReport } from './messages.ts';
@@ -16,16 +17,18 @@ import { readPage } from './page.ts';
 import {
   type GroupLooks,
   type GroupPlan,
+  type HeldSweep,
   judge,
   keyOf,
   type Look,
   planSweep,
-  type SweepDecision,
+  resourcesOf,
+  type SweepPlan,
   surplusKeyOf,
 } from './plan.ts';
 import { kubernetes, type Sweep, show, startSweep, untilAnswered } from './progress.ts';
 import { releaseSources } from './release.ts';
-import { type Removal, removeOrphans } from './remove.ts';
+import { type RemovalOptions, removeOrphans } from './remove.ts';
 import { reportGroups } from './report.ts';
 
 /** Resources that are asked about with one list of the Machines: a payload may have 2 MB. */
@@ -53,20 +56,23 @@ export async function orphanSweep(input: SweepInput): Promise<SweepReport> {
   const doubts = [...new Set([...past.unanswered, ...(await doubtsAbout(sweep, past))])];
   const listed = groups.filter(wasListed);
   const vms = listed.reduce((sum, { first, second = first }) => sum + second.vms, 0);
-  const decision = brake(planSweep(listed, minimumAgeMs), vms, limits, doubts);
-  const isHeld = decision.kind === 'hold' && !input.dryRun;
-  const approved = isHeld ? await holdAtBrake(sweep, listed, decision, limits.approvalSeconds) : undefined;
+  const planned = await withDoubts(sweep, planSweep(listed, minimumAgeMs));
+  const decision = brake(planned, vms, limits, doubts);
+  const isWhole = decision.kind === 'hold' && decision.isWhole;
+  const held = decision.kind === 'hold' && !input.dryRun ? decision : undefined;
+  const before = held === undefined || isWhole ? [] : await doWhatIsCertain(sweep, groups, held, minimumAgeMs);
+  const done = new Set(held?.certain.flatMap(({ remove }) => remove.map(({ key }) => key)));
+  const approved = held && (await holdAtBrake(sweep, listed, held, limits.approvalSeconds));
   const lost = approved === undefined ? [] : await lookAtApproved(sweep, suspects, approved);
 
   const judged = groups.filter(wasListed);
-  const plan = planSweep(judged, minimumAgeMs, approved);
-  const isToRemove = plan.kind === 'remove' && !input.dryRun;
-  const removals = isToRemove ? await removeAll(sweep, judged, plan.groups, minimumAgeMs) : [];
-  const reported = reportGroups({
-    unlisted: groups.filter((group) => !wasListed(group)),
-    listed: judged.map((group, i) => ({ group, plan: plan.groups[i], removal: removals[i] })),
-  });
+  const plan = approved === undefined ? planned : planSweep(judged, minimumAgeMs, approved, done);
+  if (plan.kind === 'remove' && !input.dryRun) {
+    await removeAll(sweep, judged, plan.groups, { minimumAgeMs, isApproved: approved !== undefined });
+  }
+  const reported = reportAll(groups, plan.groups);
   const releasedSources = input.dryRun ? [] : await releaseSources(sweep, reported);
+  const notAnswered = approved === undefined ? doubts.slice(0, maxDoubts) : [...notApproved(sweep, plan), ...lost];
   return {
     dryRun: input.dryRun,
     startedAt: sweep.startedAt,
@@ -74,9 +80,32 @@ export async function orphanSweep(input: SweepInput): Promise<SweepReport> {
     groups: reported.map(({ report }) => report),
     ...(decision.kind === 'hold' && { braked: decision.reasons }),
     ...seenMachines(sweep, past),
-    unanswered: approved === undefined ? doubts.slice(0, maxDoubts) : [...notApproved(sweep, plan), ...lost],
-    releasedSources,
+    unanswered: held === undefined || isWhole ? notAnswered : [],
+    releasedSources: [...before, ...releasedSources],
   };
+}
+
+/** Deletes what nothing speaks for, and releases sources, before a person is asked about the rest. Answers the names of sources. */
+async function doWhatIsCertain(
+  sweep: Sweep,
+  groups: readonly Group[],
+  { certain, groups: waiting }: Pick<HeldSweep, 'certain' | 'groups'>,
+  minimumAgeMs: number,
+): Promise<readonly string[]> {
+  await removeAll(sweep, groups.filter(wasListed), certain, { minimumAgeMs, isApproved: false });
+  const plans = waiting.map(({ remove, kept, ...plan }) => {
+    const doubtful = { reason: 'doubtful', resources: resourcesOf(remove) } as const;
+    return { ...plan, remove: [], kept: [...kept, doubtful] };
+  });
+  return releaseSources(sweep, reportAll(groups, plans));
+}
+
+/** @param plans of the groups that were listed */
+function reportAll(groups: readonly Group[], plans: readonly GroupPlan[]) {
+  return reportGroups({
+    unlisted: groups.filter((group) => !wasListed(group)),
+    listed: groups.filter(wasListed).map((group, i) => ({ group, plan: plans[i] })),
+  });
 }
 
 /** Reasons to doubt that a sweep passes to the next one. */
@@ -88,7 +117,7 @@ function seenMachines({ census }: Sweep, past: PastSweeps): Pick<SweepReport, 'm
   return { machines: { at, count: most, resourceVersion: newest } };
 }
 
-function notApproved({ startedAt }: Sweep, { groups }: SweepDecision): string[] {
+function notApproved({ startedAt }: Sweep, { groups }: SweepPlan): string[] {
   const isPartial = groups.some(({ kept }) => kept.some(({ reason }) => reason === 'notApproved'));
   return isPartial ? [`some orphans of the sweep of ${startedAt} were not approved`] : [];
 }
@@ -202,13 +231,10 @@ async function removeAll(
   sweep: Sweep,
   groups: readonly ListedGroup[],
   plans: readonly GroupPlan[],
-  minimumAgeMs: number,
-): Promise<Removal[]> {
+  how: RemovalOptions,
+): Promise<void> {
   const candidates = plans.reduce((sum, { remove }) => sum + remove.length, 0);
+  if (candidates === 0) return;
   show(sweep, { doing: 'deleting what has no Machine', candidates });
-  const removals: Removal[] = [];
-  for (const [i, group] of groups.entries()) {
-    removals.push(await removeOrphans(sweep, group, plans[i]?.remove ?? [], minimumAgeMs));
-  }
-  return removals;
+  for (const [i, group] of groups.entries()) await removeOrphans(sweep, group, plans[i]?.remove ?? [], how);
 }

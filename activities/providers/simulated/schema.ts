@@ -94,5 +94,6 @@ export interface CreateVmBody {
   /** Tags of the disk, the NIC and the address. Default: none. */
   readonly partTags?: Readonly<Record<string, string>> | undefined;
   readonly userData: string;
-  readonly node: Pick<SimulatedProviderSpec, 'labels' | 'taints'>;
+  /** null: the VM registers no Node. */
+  readonly node: Pick<SimulatedProviderSpec, 'labels' | 'taints'> | null;
 }

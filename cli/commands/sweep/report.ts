@@ -83,9 +83,11 @@ export function problemOf({ groups }: SweepReport): string | undefined {
   return problems.length > 0 ? `${problems.join(', and ')}: see above` : undefined;
 }
 
-function resourceText({ kind, id, uid, name, excessOf }: NamedResource): string {
-  const surplus = excessOf === undefined ? '' : ` (surplus: Machine ${excessOf} names another VM)`;
-  return `${kind} ${id}${name ? ` ${name}` : ''}${uid === undefined ? '' : ` of Machine ${uid}`}${surplus}`;
+function resourceText({ kind, id, uid, name, excessOf, doubts = [] }: NamedResource): string {
+  const surplus = excessOf === undefined ? [] : [`surplus: Machine ${excessOf} names another VM`];
+  const remarks = [...surplus, ...doubts];
+  const what = `${kind} ${id}${name ? ` ${name}` : ''}${uid === undefined ? '' : ` of Machine ${uid}`}`;
+  return remarks.length === 0 ? what : `${what} (${remarks.join('; ')})`;
 }
 
 function plural(count: number, noun: string): string {

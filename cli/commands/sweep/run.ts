@@ -42,7 +42,10 @@ export async function sweep(options: SweepOptions, rawFlags: RawFlags): Promise<
       if (held === undefined) return print(progress);
       console.log(rendered({ held }, options, () => heldText(held)));
       const line = commandLine(['sweep', 'approve', '<id>...'], namespace, rawFlags);
-      throw new Error(`nothing was deleted: the sweep waits for approval; to approve: ${line}`);
+      const before = progress?.deleted
+        ? `${progress.deleted} deleted; the others wait`
+        : 'nothing was deleted: the sweep waits';
+      throw new Error(`${before} for approval; to approve: ${line}`);
     });
     conclude(report, options);
   });

@@ -43,7 +43,7 @@ const CreateBody = z.strictObject({
   tags: z.record(z.string(), z.string()),
   partTags: z.record(z.string(), z.string()).optional(),
   userData: z.string().min(1),
-  node: z.strictObject({ labels: z.record(z.string(), z.string()), taints: z.array(NodeTaint) }),
+  node: z.strictObject({ labels: z.record(z.string(), z.string()), taints: z.array(NodeTaint) }).nullable(),
 });
 
 const ListQuery = z.object({
@@ -169,7 +169,7 @@ export function createCloudApi({ state, tokens, onCreated }: ApiDeps) {
     const after = (ms: number | undefined) => (ms === undefined ? null : now + ms);
     const vm = state.addVm(data, {
       visibleAt: now + (faultOf(faults, 'invisible')?.ms ?? 0),
-      neverJoins: faultOf(faults, 'neverJoin') !== undefined,
+      neverJoins: data.node === null || faultOf(faults, 'neverJoin') !== undefined,
       diesAt: after(faultOf(faults, 'die')?.afterMs),
       vanishesAt: after(faultOf(faults, 'vanish')?.afterMs),
     });

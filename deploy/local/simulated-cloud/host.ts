@@ -14,9 +14,9 @@ export function hostOf(state: CloudState, vm: StoredVm, nodePrefix: string): Hos
     labels: {
       'node.kubernetes.io/instance-type': machineType,
       'topology.kubernetes.io/region': region,
-      ...node.labels,
+      ...node?.labels,
     },
-    taints: node.taints,
+    taints: node?.taints ?? [],
     addresses: addressesOf({ ...vm, name }),
     capacity: machineTypes[machineType],
     joinsAt: vm.bootedAt + vm.joinMs,

@@ -1,0 +1,50 @@
+/** Which orphans may be healthy VMs: their Machines may have been lost, and not deleted. */
+import { patched } from '@temporalio/workflow';
+import type { AskedOrphan, ListedResource } from '../../api/model/sweep.ts';
+import type { Orphan, SweepPlan } from './plan.ts';
+import { kubernetes, type Sweep, untilAnswered } from './progress.ts';
+
+/** Orphans that are asked about in one call. */
+const maxAsked = 500;
+
+/** The same plan, with what speaks for each VM. */
+export async function withDoubts(sweep: Sweep, { kind, groups }: SweepPlan): Promise<SweepPlan> {
+  const doubted = await doubtOrphans(
+    sweep,
+    groups.flatMap(({ remove }) => remove),
+  );
+  const plans = groups.map(({ remove, ...group }) => ({
+    ...group,
+    remove: remove.map((each) => doubted.get(each.key) ?? each),
+  }));
+  return { kind, groups: plans };
+}
+
+/** Those of these orphans that something speaks for, by their keys. */
+export async function doubtOrphans(sweep: Sweep, orphans: readonly Orphan[]): Promise<ReadonlyMap<string, Orphan>> {
+  const doubted = new Map<string, Orphan>();
+  const vms = orphans.filter(({ resources }) => resources.some(isVm));
+  if (vms.length === 0 || !patched('doubts-about-an-orphan')) return doubted;
+  for (let i = 0; i < vms.length; i += maxAsked) {
+    const asked = vms.slice(i, i + maxAsked);
+    const answers = await untilAnswered(sweep, () => kubernetes.findDoubts(sweep.input, asked.map(toAsked)));
+    for (const [place, orphan] of asked.entries()) {
+      const doubts = answers[place] ?? [];
+      if (doubts.length > 0) doubted.set(orphan.key, { ...orphan, resources: orphan.resources.map(doubtedBy(doubts)) });
+    }
+  }
+  return doubted;
+}
+
+function isVm({ kind }: ListedResource): boolean {
+  return kind === 'vm';
+}
+
+function doubtedBy(doubts: readonly string[]) {
+  return (resource: ListedResource) => (isVm(resource) ? { ...resource, doubts } : resource);
+}
+
+function toAsked({ uid, resources, keeper }: Orphan): AskedOrphan {
+  const vms = resources.filter(isVm).map(({ id, name }) => ({ id, name }));
+  return { ...(uid !== undefined && { uid }), vms, ...(keeper !== undefined && { isSurplus: true }) };
+}
