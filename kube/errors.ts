@@ -73,6 +73,12 @@ export function isConflict(error: unknown): error is StatusError {
   return hasCode(error, 409) && error.reason !== 'AlreadyExists';
 }
 
+/** A create was refused because the namespace is being deleted (403): it takes no objects any more. */
+export function isNamespaceTerminating(error: unknown): error is StatusError {
+  const causes = hasCode(error, 403) ? (error.status.details?.causes ?? []) : [];
+  return causes.some(({ reason }) => reason === 'NamespaceTerminating');
+}
+
 /** The object breaks the schema, a CEL rule or a `test` operation (422). */
 export function isInvalid(error: unknown): error is StatusError {
   return hasCode(error, 422);

@@ -4,6 +4,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { parentPort, workerData } from 'node:worker_threads';
 import { createKubeClient } from './client.ts';
 import { loadKubeconfig } from './config.ts';
+import { isNamespaceTerminating } from './errors.ts';
 import { heartbeatMs, sharedTimes, type ThreadInput, type ThreadMessage } from './lease.ts';
 import { createLeaseLock, monotonicMs } from './lease-lock.ts';
 
@@ -19,6 +20,9 @@ const jitter = 1.2;
 /** How long the main thread has to end the process after the Leases are lost. */
 const endsWithinMs = Math.min(1_000, (leaseMs - renewDeadlineMs) / 2);
 let isLost = false;
+const withoutLeases = 'the namespace is being deleted, and takes no Lease any more';
+/** Since when nobody can have the Leases any more: their namespace is being deleted, and they are gone with it. */
+let impossibleSince: number | undefined;
 
 parentPort?.once('message', () => stopping.abort());
 setInterval(checkClock, heartbeatMs(renewDeadlineMs)).unref();
@@ -35,13 +39,20 @@ function post(message: ThreadMessage): void {
   parentPort?.postMessage(message);
 }
 
-/** Ends when all Leases are held or the election is stopped. */
+/** Ends when this process leads or the election is stopped. */
 async function acquire(): Promise<void> {
   while (!stopping.signal.aborted) {
     try {
       // A main thread that is stuck, or only starting, cannot lead.
       if (isMainAlive() && (await tryAcquireAll())) return;
+      impossibleSince = undefined;
     } catch (error) {
+      impossibleSince = isNamespaceTerminating(error) ? (impossibleSince ?? monotonicMs()) : undefined;
+      // Whoever held them has lost them by then, and has ended or leads without them as well.
+      if (impossibleSince !== undefined && monotonicMs() >= impossibleSince + leaseMs && isMainAlive()) {
+        times.heldUntil.set(monotonicMs() + renewDeadlineMs);
+        return post({ kind: 'leader', reason: withoutLeases });
+      }
       post({ kind: 'unknown', reason: String(error) });
     }
     await pause(retryMs * (1 + jitter * Math.random()));
@@ -75,10 +86,13 @@ async function renew(): Promise<void> {
     const renewals = await Promise.allSettled(locks.map((lock) => lock.tryAcquireOrRenew()));
     const taken = locks.find((lock) => lock.isHeldByOther());
     if (taken !== undefined) return lose(`${taken.holder()} has taken the Lease ${taken.name}`);
-    const isRenewed = renewals.every((renewal) => renewal.status === 'fulfilled' && renewal.value);
+    const isImpossible = (renewal: PromiseSettledResult<boolean>) =>
+      renewal.status === 'rejected' && isNamespaceTerminating(renewal.reason);
+    const isRenewed = renewals.every((each) => (each.status === 'fulfilled' && each.value) || isImpossible(each));
     if (isRenewed && !isLost) times.heldUntil.set(startedAt + renewDeadlineMs);
+    if (isRenewed && renewals.some(isImpossible)) post({ kind: 'leader', reason: withoutLeases });
     for (const renewal of renewals)
-      if (renewal.status === 'rejected') post({ kind: 'late', reason: `${renewal.reason}` });
+      if (renewal.status === 'rejected' && !isImpossible(renewal)) post({ kind: 'late', reason: `${renewal.reason}` });
     await pause(startedAt + retryMs - monotonicMs());
   }
 }

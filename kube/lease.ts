@@ -36,7 +36,8 @@ export interface ElectionOptions extends ElectionConfig {
 
 /** State of the election. */
 export type ElectionState =
-  | { readonly kind: 'leader' }
+  /** `reason`: why it leads without the Leases; left out where it holds them. */
+  | { readonly kind: 'leader'; readonly reason?: string }
   | { readonly kind: 'standby'; readonly lease: string; readonly holder: string }
   /** The API server has not answered. */
   | { readonly kind: 'unknown'; readonly reason: string };
@@ -44,7 +45,7 @@ export type ElectionState =
 export interface Election {
   /** `<host>_<uuid>_millwright`, as it is in the Leases. */
   readonly identity: string;
-  /** Resolves when all Leases are held. Never when the election is stopped before. */
+  /** Resolves when this process leads. Never when the election is stopped before. */
   readonly held: Promise<void>;
   standing(): ElectionState;
   /** Releases the Leases. Only when nothing is done under their protection any more. */
@@ -144,7 +145,8 @@ export function startElection({ logger, onLost, ...config }: ElectionOptions): E
 function logChange(logger: Logger, before: ElectionState, now: ElectionState): void {
   if (JSON.stringify(before) === JSON.stringify(now)) return;
   const { kind, ...fields } = now;
-  if (kind === 'leader') logger.info(fields, 'holding the Leases: leading');
+  if (kind === 'leader')
+    logger.info(fields, 'reason' in fields ? 'leading without the Leases' : 'holding the Leases: leading');
   else if (kind === 'standby') logger.info(fields, 'standing by: somebody else holds a Lease');
   else logger.warn(fields, 'asking for the Leases failed');
 }

@@ -9,7 +9,7 @@ import type { Readable, Writable } from 'node:stream';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { KubeClient } from '../../kube/client.ts';
-import { leases } from '../../kube/core.ts';
+import { leases, namespaces } from '../../kube/core.ts';
 import { toMicroTime } from '../../kube/events.ts';
 import { foreignHolderFinder } from '../../kube/foreign-holder.ts';
 import { createLeaseLock, type LeaseLock } from '../../kube/lease-lock.ts';
@@ -317,6 +317,23 @@ describe('a leader', () => {
     expect((await spec(first)).holderIdentity).toBe(leader.identity());
   });
 
+  it('leads on in a namespace that is being deleted, and takes no Lease any more', async () => {
+    const leader = await startLeader({ kubeconfig: proxied });
+    let refused = 0;
+    proxy.setRule(({ method }) => {
+      if (method === 'POST') refused += 1;
+      return undefined;
+    });
+
+    await client.delete(namespaces, { name: namespace });
+    for (const name of names) await client.delete(leases, { namespace, name });
+    // Each 200 ms both are refused: the renew deadline of 3 s is over long before.
+    await until('it has asked in vain for long', (see) => see(refused) > 60);
+
+    expect(leader.has('leading without the Leases')).toBe(true);
+    expect(await leader.stop()).toEqual({ code: 0, signal: null });
+  });
+
   it('creates its Leases again when somebody has deleted them', async () => {
     const leader = await startLeader(lasting);
 
@@ -328,6 +345,18 @@ describe('a leader', () => {
 });
 
 describe('a candidate', () => {
+  it('leads in a namespace that is being deleted once nobody can have had a Lease for the lease duration', async () => {
+    await client.delete(namespaces, { name: namespace });
+    const candidate = await start();
+    await until('it leads', (see) => see(candidate.lines) && candidate.has('leading without the Leases'));
+
+    expect(candidate.lines.slice(1).map(({ message }) => message)).toEqual([
+      'asking for the Leases failed',
+      'leading without the Leases',
+    ]);
+    expect(await candidate.stop()).toEqual({ code: 0, signal: null });
+  });
+
   it('waits for an API server that does not answer', async () => {
     proxy.setRule(() => ({ kind: 'reset' }));
     const candidate = await start({ kubeconfig: proxied });

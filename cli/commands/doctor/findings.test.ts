@@ -8,6 +8,7 @@ import {
   providerFinding,
   retentionFinding,
   serverFinding,
+  terminatingFinding,
   versionsFinding,
 } from './findings.ts';
 
@@ -16,6 +17,32 @@ it('warns of a retention under 7 days, with the command that changes it', () => 
   expect(retentionFinding(7 * 86_400 - 1, 'default')).toMatchObject({
     state: 'warning',
     fix: 'temporal operator namespace update --namespace default --retention 7d',
+  });
+});
+
+it.each([
+  [[], 'holds nothing of Millwright', 'conditions'],
+  [
+    [
+      ['Machine', ['a']],
+      ['MachineClass', ['c']],
+    ],
+    'waits for 1 Machine (a), 1 MachineClass (c)',
+    'see Machine',
+  ],
+  [
+    [
+      ['Machine', []],
+      ['Secret', ['a', 'b', 'c', 'd', 'e']],
+    ],
+    'waits for 5 Secrets (a, b, c, and 2 more)',
+    'see Secret',
+  ],
+] as const)('says what a namespace that is being deleted waits for: %j', (left, message, fix) => {
+  const remainders = left.map(([kind, names]) => ({ kind, names, fix: `see ${kind}` }));
+  expect(terminatingFinding(remainders)).toMatchObject({
+    ...{ subject: 'namespace', state: 'warning' },
+    ...{ message: expect.stringContaining(message), fix: expect.stringContaining(fix) },
   });
 });
 

@@ -45,6 +45,37 @@ export function versionsFinding(pollers: readonly Poller[]): Finding {
   };
 }
 
+/** Objects of a kind that keep a namespace which is being deleted, and what says why they stay. */
+export interface Remainder {
+  readonly kind: string;
+  readonly names: readonly string[];
+  readonly fix: string;
+}
+
+/** Names of a kind that a message has. */
+const maxNames = 3;
+
+/** @param left what is in the namespace, in the order in which it goes */
+export function terminatingFinding(left: readonly Remainder[]): Finding {
+  const present = left.filter(({ names }) => names.length > 0);
+  const subject = 'namespace';
+  const [first] = present;
+  if (first === undefined) {
+    const fix = 'kubectl get namespace -o yaml says in its conditions what else is in it';
+    return { subject, state: 'warning', message: 'it is being deleted, and holds nothing of Millwright', fix };
+  }
+  const texts = present.map(({ kind, names }) => {
+    const more = names.length > maxNames ? `, and ${names.length - maxNames} more` : '';
+    return `${names.length} ${kind}${names.length === 1 ? '' : 's'} (${names.slice(0, maxNames).join(', ')}${more})`;
+  });
+  return {
+    subject,
+    state: 'warning',
+    message: `it is being deleted, and waits for ${texts.join(', ')}`,
+    fix: first.fix,
+  };
+}
+
 const daySeconds = 86_400;
 
 /** @param seconds how long Temporal keeps closed runs */

@@ -5,6 +5,7 @@ import { drainTaskQueue, providerTaskQueue } from '../../../api/names.ts';
 import { defineResource, type KubeObject, type Resource } from '../../../api/objects.ts';
 import { controlRules, type Rule, targetRules, tokenNamespace, tokenRules } from '../../../api/rights.ts';
 import type { KubeClient } from '../../../kube/client.ts';
+import { namespaces, secrets } from '../../../kube/core.ts';
 import { isNotFound } from '../../../kube/errors.ts';
 import { foreignHolderFinder } from '../../../kube/foreign-holder.ts';
 import { findOtherCluster } from '../../../kube/known-cluster.ts';
@@ -29,11 +30,13 @@ import {
   findingsText,
   providerFinding,
   queueFinding,
+  type Remainder,
   type Right,
   retentionFinding,
   rightsFinding,
   searchAttributesFinding,
   serverFinding,
+  terminatingFinding,
   versionsFinding,
 } from './findings.ts';
 
@@ -113,7 +116,8 @@ async function reachCluster(cluster: 'control' | 'target', options: DoctorOption
 async function checkControl(client: KubeClient, { namespace }: DoctorOptions) {
   const list = async <T extends KubeObject>(resource: Resource<T>) =>
     (await client.list(resource, { namespace, failFast: true })).items;
-  const [rights, crds, leases, sources] = await Promise.all([
+  const [inNamespace, rights, crds, leases, sources] = await Promise.all([
+    findTerminating(client, namespace),
     checkRights(client, 'control', [{ rules: controlRules(dialect.kinds), namespace }]),
     finding('CRDs', () => checkCrds(client)),
     finding('Leases', () => checkLeases(client, namespace)),
@@ -125,7 +129,33 @@ async function checkControl(client: KubeClient, { namespace }: DoctorOptions) {
       }),
     ),
   ]);
-  return { findings: [rights, crds, leases, ...sources.findings], sources: sources.listed };
+  return { findings: [...inNamespace, rights, crds, leases, ...sources.findings], sources: sources.listed };
+}
+
+/** What keeps the namespace if it is being deleted; nothing otherwise. */
+async function findTerminating(client: KubeClient, namespace: string): Promise<Finding[]> {
+  const found = await client.find(namespaces, { name: namespace }, { failFast: true }).catch(() => undefined);
+  if (found?.metadata.deletionTimestamp === undefined) return [];
+  const { kinds, marks } = dialect;
+  const machinesFix = '`millwright stuck` says what the Machines wait for';
+  const sourcesFix =
+    'the controllers start a sweep that releases classes: `millwright stuck` says whether it waits, and ' +
+    '`millwright sweep --dry-run` what is left in their clouds';
+  const list = async (resource: Resource<KubeObject>, fix: string, finalizer?: string): Promise<Remainder> => {
+    const { items } = await client.list(resource, { namespace, failFast: true, metadataOnly: true });
+    const held = items.filter(({ metadata }) => finalizer === undefined || metadata.finalizers?.includes(finalizer));
+    return { kind: resource.kind, names: held.map(({ metadata }) => metadata.name), fix };
+  };
+  return [
+    await finding('namespace', async () => {
+      const left = await Promise.all([
+        ...[kinds.machine, kinds.set, kinds.deployment].map((kind) => list(kind, machinesFix)),
+        ...(kinds.source === undefined ? [] : [list(kinds.source, sourcesFix)]),
+        ...(marks.secretFinalizer === undefined ? [] : [list(secrets, sourcesFix, marks.secretFinalizer)]),
+      ]);
+      return terminatingFinding(left);
+    }),
+  ];
 }
 
 /** What the account may do in the cluster of the Nodes. */
