@@ -71,7 +71,11 @@ export const machineEvents = {
   Deleting: { type: 'Normal', when: 'The deletion begins.' },
   FailedDrain: {
     type: 'Warning',
-    when: 'Draining the Node failed and is tried again, also that of a preserved Machine, or a PodDisruptionBudget never allows an eviction.',
+    when: 'Draining the Node failed and is tried again, also that of a preserved Machine, a PodDisruptionBudget never allows an eviction, or the API server refuses one for another reason, such as a webhook.',
+  },
+  DrainTimeout: {
+    type: 'Warning',
+    when: 'The drain timeout is over, and pods were left on the Node. They are deleted with a grace period of 0. The note names them.',
   },
   VmFound: {
     type: 'Normal',

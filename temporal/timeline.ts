@@ -81,11 +81,24 @@ export function toTimeline(runs: readonly (readonly HistoryEvent[])[]): Timeline
   }
 
   function fail(failure: Json | undefined): void {
-    const { code, message } = readFailure(failure);
+    note(readFailure(failure));
+  }
+
+  function note({ code, message }: { readonly code: string; readonly message: string }): void {
     const failures = steps.at(-1)?.failures;
     const same = failures?.find((each) => each.code === code && each.message === message);
     if (same === undefined) failures?.push({ code, message, times: 1 });
     else same.times += 1;
+  }
+
+  /** What a drain has answered that did not go as it should. */
+  function noteDrain({ kind, isRefused, waitingFor, left }: { readonly [field: string]: Json }): void {
+    if (kind === 'stuck' && isRefused === true && Array.isArray(waitingFor)) {
+      note({ code: 'FailedPrecondition', message: waitingFor.map(textOf).join('; ') });
+    }
+    if (kind === 'drained' && typeof left === 'string') {
+      note({ code: 'DeadlineExceeded', message: `the drain timeout was over, with ${left}` });
+    }
   }
 
   for (const event of runs.flat()) {
@@ -123,6 +136,11 @@ export function toTimeline(runs: readonly (readonly HistoryEvent[])[]): Timeline
       case 'WORKFLOW_EXECUTION_SIGNALED': {
         const signal = textOf(attributes['signalName']);
         if (!silentSignals.has(signal)) steps.at(-1)?.signals.push(signal);
+        break;
+      }
+      case 'ACTIVITY_TASK_COMPLETED': {
+        const [result] = payloadsOf(attributes['result']);
+        if (isObject(result)) noteDrain(result);
         break;
       }
       case 'ACTIVITY_TASK_FAILED':

@@ -205,6 +205,24 @@ describe('begin', () => {
     expect(await get(ref)).toEqual(changed);
   });
 
+  it('says that the place does not fit into the annotations, and does not begin', async () => {
+    const machine = await newMachine();
+    const ref = refOf(machine);
+    const large = { annotations: { large: 'x'.repeat(262_100) } };
+    await client.patch(machines, ref, mergePatch({ metadata: large }));
+    const problem = expect.stringMatching(
+      /^with millwright\.dev\/places, .* would have 26\d{4} bytes .* 262144 is the most/,
+    );
+
+    expect(await activities.begin(ref, await seenOf(ref), false)).toEqual({
+      reading: expect.objectContaining({ problem }),
+    });
+    expect((await get(ref)).metadata).not.toHaveProperty('finalizers');
+    const place = { provider: 'simulated', providerSpec: {}, credentials: [] };
+    expect(await activities.rememberPlace(ref, place, false)).toEqual({ placeProblem: problem });
+    expect(placesIn(await get(ref))).toBeUndefined();
+  });
+
   it('reads the source alone where the finalizer is on', async () => {
     const machine = await newMachine({ finalizers: [finalizers.machine] });
     const begun = await activities.begin(refOf(machine), snapshotOf(machine), false);

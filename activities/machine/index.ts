@@ -37,7 +37,7 @@ import type { FindOutage } from '../outage.ts';
 import { goneLine, type LogLine, lineOf, secondsInPhase, secondsOfDeletion } from './log.ts';
 import { createMaintenanceActivities } from './maintenance.ts';
 import { createNodeActivities } from './nodes.ts';
-import { onlyPlaces, type PlacesReading, placesOf, withNodes, withPlace } from './places.ts';
+import { annotationsProblem, onlyPlaces, type PlacesReading, placesOf, withNodes, withPlace } from './places.ts';
 import { createSourceActivities } from './source.ts';
 import { createUserDataActivities, type UserDataDeps } from './user-data.ts';
 import { createVmOwnerActivities } from './vm-owner.ts';
@@ -77,8 +77,16 @@ export interface SyncedNode extends Pick<MachineReading, 'machine' | 'node'> {
 /** What was found and written before the first call of a cloud. */
 export interface Beginning {
   readonly reading: SourceSnapshot;
-  /** With our finalizer. null: it has changed since it was seen, and nothing was written. Left out: it had it already. */
+  /**
+   * With our finalizer. null: it has changed since it was seen, and nothing was written. Left out: it had it already, or cannot
+   * store where its VM would be made, which is the problem of the reading.
+   */
   readonly machine?: MachineSnapshot | null;
+}
+
+/** Why a Machine cannot store where its VM would be made. */
+export interface PlaceRefusal {
+  readonly placeProblem: string;
 }
 
 /** Where there may be VMs of a Machine as it is now. */
@@ -262,8 +270,16 @@ export function createMachineActivities(deps: MachineDeps) {
       if (seen.managed) return { reading };
       const { cloud, problem, refusal } = reading;
       const usable = cloud !== undefined && problem === undefined && refusal === undefined ? [cloud] : [];
-      const machine = await tryToAddFinalizer(ref, seen, mayHaveVm ? undefined : usable);
-      return machine === null ? null : { reading, machine: machine ?? null };
+      const places = mayHaveVm ? undefined : usable;
+      try {
+        const machine = await tryToAddFinalizer(ref, seen, places);
+        return machine === null ? null : { reading, machine: machine ?? null };
+      } catch (error) {
+        const live = isInvalid(error) ? await findMachine(ref) : null;
+        const tooMuch = live && annotationsProblem(live, places && onlyPlaces(places));
+        if (!tooMuch) throw error;
+        return { reading: { ...reading, problem: tooMuch } };
+      }
     },
 
     /** Puts our finalizer on the Machine and keeps those of others and the recorded places. */
@@ -281,11 +297,15 @@ export function createMachineActivities(deps: MachineDeps) {
      * Stores on the Machine that its next VM is made in this place; `others`: it may have one elsewhere already. The places
      * of a Machine that names a VM are kept in any case.
      */
-    async rememberPlace(ref: ObjectRef, place: Place, others: boolean): Promise<MachineSnapshot | null> {
-      return updateMachine(ref, (live) => {
+    async rememberPlace(ref: ObjectRef, place: Place, others: boolean): Promise<MachineSnapshot | PlaceRefusal | null> {
+      let placeProblem: string | undefined;
+      const machine = await updateMachine(ref, (live) => {
         const isKept = others || toSnapshot(ref, live).providerID !== undefined;
-        return annotated(isKept ? withPlace(live, place) : onlyPlaces([place]));
+        const annotations = isKept ? withPlace(live, place) : onlyPlaces([place]);
+        placeProblem = annotationsProblem(live, annotations);
+        return placeProblem === undefined ? annotated(annotations) : undefined;
       });
+      return placeProblem === undefined ? machine : { placeProblem };
     },
 
     /** Stores on the Machine that these Nodes are deleted with it: their VMs are deleted next. */

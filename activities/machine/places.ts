@@ -1,6 +1,7 @@
 /** Where the VMs of a Machine are: kept on the Machine, as its source may be changed while they exist. */
 import { isDeepStrictEqual } from 'node:util';
 import { z } from 'zod';
+import { annotationBytes, maxAnnotationBytes } from '../../api/metadata-rules.ts';
 import type { MachineSnapshot } from '../../api/model/machine.ts';
 import type { Place, SourceSnapshot } from '../../api/model/source.ts';
 import { names, providerKey } from '../../api/names.ts';
@@ -48,6 +49,17 @@ export function withPlace(machine: KubeObject, place: Place): Readonly<Record<st
   const isFirst = machine.metadata.annotations?.[names.places] === undefined;
   const changed = onlyPlaces([...places.filter((known) => !isSamePlace(known, place)), place]);
   return { ...changed, ...(isFirst && { [names.begunElsewhere]: 'true' }) };
+}
+
+/** Why a Machine cannot get more annotations, for people; undefined: it can. */
+export function annotationsProblem(
+  { metadata }: KubeObject,
+  more: Readonly<Record<string, string>> | undefined,
+): string | undefined {
+  const bytes = annotationBytes({ ...metadata.annotations, ...more });
+  if (bytes <= maxAnnotationBytes) return undefined;
+  const would = `with ${names.places}, which has the providerSpec, the Machine would have ${bytes} bytes of annotations`;
+  return `${would}, and ${maxAnnotationBytes} is the most: make the providerSpec of its class or its own annotations smaller`;
 }
 
 /** The annotation with more names of Nodes that go with the Machine. */

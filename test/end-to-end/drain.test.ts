@@ -4,11 +4,17 @@ import { labels } from '../../api/gardener/names.ts';
 import { machines } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { searchAttributes } from '../../api/names.ts';
-import type { NewObject } from '../../api/objects.ts';
+import type { KubeObject, NewObject, Resource } from '../../api/objects.ts';
 import { events, nodes, type Pod, podDisruptionBudgets, pods, volumeAttachments } from '../../kube/core.ts';
 import { mergePatch, strategicMergePatch } from '../../kube/patch.ts';
+import { readTimeline } from '../../temporal/read-timeline.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
 import { until } from '../support/until.ts';
+
+const webhooks: Resource<KubeObject> = {
+  ...{ group: 'admissionregistration.k8s.io', version: 'v1', plural: 'validatingwebhookconfigurations' },
+  ...{ kind: 'ValidatingWebhookConfiguration', namespaced: false },
+};
 
 describe('a drain', () => {
   let millwright: Installation;
@@ -314,6 +320,91 @@ describe('a drain', () => {
     expect(await stateOf(held)).toBe('gone');
     expect((await cloud.vms({ all: true })).filter(({ name }) => name === ref.name)).toHaveLength(1);
   });
+
+  it('says at once what a webhook refuses, and at the drain timeout which pods were left', async () => {
+    const { control, target, namespace, temporal } = millwright;
+    const ref = await running('drain-walled', { drainTimeout: '1h' });
+    const held = await running('drain-held', { drainTimeout: '1h' });
+    const walled = await runPod(ref, 'walled');
+    const kept = await runPod(held, 'kept', { finalizers: ['test/held'] });
+    await control.delete(machines, held);
+    await until('the pod with a finalizer is ending', async (see) => see(await stateOf(kept)) === 'leaving');
+    const open = await closeEvictions();
+    try {
+      await control.delete(machines, ref);
+
+      const operation = await until('the status says it', async (see) => {
+        const { lastOperation } = see(await control.get(machines, ref)).status ?? {};
+        return lastOperation?.type === 'DrainNode' && lastOperation.state === 'Failed' ? lastOperation : undefined;
+      });
+      const refusal = `failed calling webhook "${webhook}"`;
+      expect(operation.description).toMatch(new RegExp(`^Initiate node drain: ${namespace}/${walled}: .*${refusal}`));
+      await until('so does an Event', async (see) =>
+        see(await notesOf(ref, 'FailedDrain')).some((note) => note.includes(refusal)),
+      );
+      expect(await millwright.describe(ref)).toMatchObject({
+        blockedOn: 'Drain',
+        waitingFor: expect.stringContaining(refusal),
+      });
+
+      for (const [each, left] of [
+        [ref, walled],
+        [held, kept],
+      ] as const) {
+        await control.patch(machines, each, mergePatch({ spec: { drainTimeout: '1s' } }));
+        await millwright.untilGone(each);
+        const said = `with 1 pod left: ${namespace}/${left}`;
+        await until('an Event says what is left', async (see) => {
+          return see(await notesOf(each, 'DrainTimeout')).includes(`The drain timeout of 1 s is over, ${said}`);
+        });
+        const lived = await until('the timeline says it', () =>
+          readTimeline({ client: temporal, name: namespace }, each),
+        );
+        const drain = lived.steps.find(({ step }) => step === 'drain');
+        const over = { code: 'DeadlineExceeded', message: `the drain timeout was over, ${said}`, times: 1 };
+        expect(drain?.failures).toContainEqual(over);
+      }
+      expect(await stateOf(walled)).toBe('running');
+    } finally {
+      await open();
+      await target.patch(pods, { namespace, name: kept }, mergePatch({ metadata: { finalizers: null } }));
+    }
+  });
+
+  const webhook = 'block.example.com';
+
+  /** Has a webhook that does not answer decide on all evictions and deletions of pods of the namespace. Answers what ends that. */
+  async function closeEvictions(): Promise<() => Promise<unknown>> {
+    const { target, namespace } = millwright;
+    const rule = (operation: string, resource: string) => ({
+      ...{ apiGroups: ['*'], apiVersions: ['*'], operations: [operation], resources: [resource] },
+    });
+    await target.create(webhooks, {
+      metadata: { name: namespace },
+      webhooks: [
+        {
+          ...{ name: webhook, admissionReviewVersions: ['v1'], sideEffects: 'None', failurePolicy: 'Fail' },
+          ...{ timeoutSeconds: 2, clientConfig: { url: 'https://127.0.0.1:1/x' } },
+          rules: [rule('CREATE', 'pods/eviction'), rule('DELETE', 'pods')],
+          namespaceSelector: { matchLabels: { 'kubernetes.io/metadata.name': namespace } },
+        },
+      ],
+    } as NewObject<KubeObject>);
+    await until('the webhook decides', async () => {
+      const probe = await target.create(pods, {
+        metadata: { namespace, generateName: 'probe-' },
+        spec: { containers: [{ name: 'app', image: 'app' }] },
+      });
+      const remove = target.delete(pods, probe.metadata, { gracePeriodSeconds: 0 });
+      return remove.then(() => undefined).catch(() => true);
+    });
+    return () => target.delete(webhooks, { name: namespace });
+  }
+
+  async function notesOf(ref: ObjectRef, of: string): Promise<string[]> {
+    const { items } = await millwright.control.list(events, { namespace: ref.namespace });
+    return items.filter(({ regarding, reason }) => regarding.uid === ref.uid && reason === of).map(({ note }) => note);
+  }
 
   /** The process that runs the activity which drains the node of a machine. */
   async function drainerOf(ref: ObjectRef): Promise<number | undefined> {

@@ -66,6 +66,8 @@ interface Cluster {
   /** Where the Machine may have VMs, and which Nodes go with it, as it remembers. */
   places: readonly Place[] | undefined;
   nodeNames: readonly string[];
+  /** Why it can remember no more places. */
+  placeProblem: string | undefined;
   /** How many VMs were replaced, as the Machine remembers. */
   replacements: number;
   /** Names of the Nodes that were deleted. */
@@ -305,6 +307,7 @@ function newCluster(nowMs: number): Cluster {
     steps: [],
     places: undefined,
     nodeNames: [],
+    placeProblem: undefined,
     replacements: 0,
     removedNodes: [],
     synced: [],
@@ -406,6 +409,7 @@ function playCluster(
     }),
     addFinalizer: noted('addFinalizer', () => touch(cluster.withFinalizer)),
     rememberPlace: noted('rememberPlace', (_ref, place, mayHaveOthers) => {
+      if (cluster.placeProblem !== undefined) return { placeProblem: cluster.placeProblem };
       const others = mayHaveOthers || cluster.machine.providerID !== undefined;
       const isKnown = others && cluster.places?.some((each) => isDeepStrictEqual(each, place));
       if (!isKnown) cluster.places = others ? [...(cluster.places ?? []), place] : [place];

@@ -1,7 +1,7 @@
 /** The evictions of one drain: which were tried, what has refused them, and when they are tried again. */
 import type { KubeClient } from '../../../kube/client.ts';
 import { type Pod, pods } from '../../../kube/core.ts';
-import { isNotFound, isTooManyRequests, StatusError } from '../../../kube/errors.ts';
+import { isConflict, isNotFound, isTooManyRequests, isUnreachable, StatusError } from '../../../kube/errors.ts';
 import { budgetOf, type RefusedPod } from './budgets.ts';
 import { isEnding, nameOf } from './pods.ts';
 
@@ -20,6 +20,8 @@ interface Eviction {
   refusal?: string;
   /** The budget that did, `<namespace>/<name>`. */
   budget?: string;
+  /** Whether the API server has answered no, and no budget is the reason. */
+  isRejected?: boolean;
 }
 
 export interface EvictionOptions {
@@ -60,6 +62,7 @@ export function createEvictions({ target, signal, maxRetries, retryMs, refusals,
     eviction.refusal = error instanceof Error ? error.message : 'the eviction failed';
     eviction.dueMs = Date.now() + retryPauseMs(error, retryMs);
     const budget = budgetOf(error);
+    if (budget === undefined) eviction.isRejected = isRejection(error);
     if (budget === undefined) return;
     eviction.refusals++;
     eviction.budget = `${pod.metadata.namespace}/${budget}`;
@@ -82,6 +85,7 @@ export function createEvictions({ target, signal, maxRetries, retryMs, refusals,
       Object.assign(eviction, { dueMs: Number.POSITIVE_INFINITY, isUnderWay: true, leavingSinceMs: Date.now() });
       delete eviction.refusal;
       delete eviction.budget;
+      delete eviction.isRejected;
       const end = (error?: unknown) => {
         noteAnswer(eviction, pod, error);
         onAnswer();
@@ -99,6 +103,9 @@ export function createEvictions({ target, signal, maxRetries, retryMs, refusals,
         return budget === undefined || isEnding(pod) ? [] : [{ pod, budget }];
       }),
 
+    /** The pods that the API server refuses to let go, such as by a webhook or for want of a right. */
+    rejected: (left: readonly Pod[]) => left.filter((pod) => !isEnding(pod) && of(pod).isRejected === true),
+
     /** `<namespace>/<name>` of a pod, with what keeps it. */
     describe(pod: Pod): string {
       if (isEnding(pod)) return `${nameOf(pod)} to end${endingText(pod)}`;
@@ -111,6 +118,11 @@ export function createEvictions({ target, signal, maxRetries, retryMs, refusals,
       return Object.fromEntries(counts.filter(([, count]) => count > 0));
     },
   };
+}
+
+/** Whether an answer is a refusal that lasts. A server that is busy, or does not answer, refuses nothing. */
+function isRejection(error: unknown): boolean {
+  return error instanceof StatusError && !isTooManyRequests(error) && !isUnreachable(error) && !isConflict(error);
 }
 
 function endingText({ metadata: { deletionTimestamp, finalizers = [] } }: Pod): string {

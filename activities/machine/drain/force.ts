@@ -1,6 +1,6 @@
 /** What a forced drain does: it deletes pods without grace, and detaches the node's volumes. */
 import type { KubeClient } from '../../../kube/client.ts';
-import { type Node, pods, volumeAttachments } from '../../../kube/core.ts';
+import { type Node, type Pod, pods, volumeAttachments } from '../../../kube/core.ts';
 import { isConflict, isNotFound } from '../../../kube/errors.ts';
 import { isEvictable } from './pods.ts';
 
@@ -15,16 +15,19 @@ export function isLongUnhealthy({ status }: Node, nowMs: number): boolean {
   return bad.some(({ lastTransitionTime = '' }) => nowMs > Date.parse(lastTransitionTime) + longUnhealthyMs);
 }
 
-/** Deletes the pods of a node with a grace period of 0, and does not wait until they are gone. */
-export async function deletePods(target: KubeClient, nodeName: string, signal: AbortSignal): Promise<void> {
+/** The pods of a node that a drain empties it of. */
+export async function listPods(target: KubeClient, nodeName: string, signal: AbortSignal): Promise<readonly Pod[]> {
   const { items } = await target.list(pods, { fieldSelector: `spec.nodeName=${nodeName}`, signal });
+  return items.filter(isEvictable);
+}
+
+/** Deletes pods with a grace period of 0, and does not wait until they are gone. */
+export async function deletePods(target: KubeClient, left: readonly Pod[], signal: AbortSignal): Promise<void> {
   const force = { gracePeriodSeconds: 0, signal };
   await untilAnswered(
-    items
-      .filter(isEvictable)
-      .map(({ metadata }) =>
-        unlessGone(() => target.delete(pods, metadata, { ...force, preconditions: { uid: metadata.uid } })),
-      ),
+    left.map(({ metadata }) =>
+      unlessGone(() => target.delete(pods, metadata, { ...force, preconditions: { uid: metadata.uid } })),
+    ),
   );
 }
 

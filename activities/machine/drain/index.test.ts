@@ -1,6 +1,7 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { KubeClient } from '../../../kube/client.ts';
 import { type Node, nodes, podDisruptionBudgets, pods, volumeAttachments } from '../../../kube/core.ts';
+import { StatusError } from '../../../kube/errors.ts';
 import { mergePatch } from '../../../kube/patch.ts';
 import { startFaultProxy } from '../../../test/faults/proxy.ts';
 import { createDrainedNode, type DrainedNode } from '../../../test/support/drained-node.ts';
@@ -89,7 +90,8 @@ describe('a drain', () => {
     for (const name of evicted) await untilTerminating(name);
     expect(tries).toEqual({ evict: 3, delete: 0 });
     expect((await client.get(nodes, { name: nodeName })).spec?.unschedulable).toBe(true);
-    expect(beats[0]).toMatchObject({ podsLeft: 3, waitingFor: expect.arrayContaining([`${namespace}/related`]) });
+    const waitingFor = expect.arrayContaining([`${namespace}/related`]);
+    expect(beats).toContainEqual({ podsLeft: 3, waitingFor, refusals: {} });
 
     for (const name of evicted) await finish(name);
     await ended;
@@ -142,7 +144,8 @@ describe('a drain', () => {
       retryMs: expect.any(Number),
     });
     expect(Object.values(outcomes[2] && 'refusals' in outcomes[2] ? outcomes[2].refusals : {})).toEqual([3]);
-    expect(beats.at(-1)?.waitingFor[0]).toContain(`${namespace}/guarded`);
+    const said = beats.flatMap(({ waitingFor }) => waitingFor);
+    expect(said).toContainEqual(expect.stringContaining(`${namespace}/guarded`));
     expect(tries).toMatchObject({ delete: 0 });
     expect(await stateOf('guarded')).toBe('running');
 
@@ -445,6 +448,77 @@ describe('a drain that makes no progress', () => {
     expect(outcomes.at(-1)).toEqual({ kind: 'drained' });
   });
 
+  it('comes back at once with what the API server refuses, while the other pods go on, and again when that is allowed', async () => {
+    let isAllowed = false;
+    const target: KubeClient = {
+      ...client,
+      evict: async (pod, ...args) => {
+        if (pod.name === 'busy') throw new StatusError('POST', 429, { message: 'too many requests' });
+        if (pod.name === 'walled' && !isAllowed) throw new StatusError('POST', 500, { message: 'no webhook answers' });
+        await client.evict(pod, ...args);
+      },
+    };
+    for (const name of ['walled', 'slow', 'busy']) await newPod(name);
+    const { ended, outcomes, cancel } = start({}, { target, evictionRetryMs: 50 });
+    await untilBack(outcomes);
+    const waitingFor = [`${namespace}/walled: POST: 500: no webhook answers`];
+    const refused = { kind: 'stuck', reported: expect.any(String), isRefused: true, waitingFor, refusals: {} };
+    expect(outcomes).toEqual([refused]);
+
+    await untilTerminating('slow');
+    await finish('slow');
+    expect(outcomes).toHaveLength(1); // another pod that leaves is no news of this one
+    isAllowed = true;
+    await untilBack(outcomes, 2);
+    expect(outcomes[1]).toEqual({ kind: 'goesOn', refusals: {} });
+    cancel.abort();
+    await expect(ended).rejects.toThrow();
+  });
+
+  it('is not blocked on a budget while the API server refuses another pod', async () => {
+    await newBudget('budget', 0);
+    await newPod('guarded', { labels: { app: 'budget' } });
+    await newPod('walled');
+    const target: KubeClient = {
+      ...client,
+      evict: async (pod, ...args) => {
+        if (pod.name === 'walled') throw new StatusError('POST', 403, { message: 'not yours' });
+        await client.evict(pod, ...args);
+      },
+    };
+    const { ended, outcomes, beats, cancel } = start({}, { target, evictionRetryMs: 50 });
+    await until('the budget has refused it some times', (see) =>
+      Object.values(see(beats).at(-1)?.refusals ?? {}).some((count) => count > 3),
+    );
+    expect(outcomes).toMatchObject([{ kind: 'stuck', isRefused: true }]);
+    cancel.abort();
+    await expect(ended).rejects.toThrow();
+  });
+
+  it('says that its pods cannot be watched, comes back once when that lasts, and again when they can', async () => {
+    await newPod('unwatched');
+    let isWatchable = false;
+    const target: KubeClient = {
+      ...client,
+      pages: (...args) => {
+        if (!isWatchable) throw new Error('out of order');
+        return client.pages(...args);
+      },
+    };
+    const { ended, outcomes, beats } = start({}, { target, stuckAfterMs: 100 });
+    await untilBack(outcomes);
+    const waitingFor = ['the watch of the pods of the node to begin'];
+    expect(beats[0]).toEqual({ podsLeft: 1, waitingFor, refusals: {} });
+    expect(outcomes).toEqual([{ kind: 'stuck', reported: 'noAnswer', waitingFor, refusals: {} }]);
+
+    isWatchable = true;
+    await untilTerminating('unwatched');
+    await untilBack(outcomes, 2);
+    expect(outcomes[1]).toEqual({ kind: 'goesOn', refusals: {} });
+    await finish('unwatched');
+    await ended;
+  });
+
   it('comes back once when the API server has not answered for as long', async () => {
     const target: KubeClient = { ...client, find: () => Promise.reject(new Error('out of order')) };
     const { drainNode } = createDrainActivities({ ...drained.depsOf({ target, stuckAfterMs: 60_000 }) });
@@ -533,7 +607,7 @@ describe('force', () => {
       };
       expect(await drainWithin(hour)).toMatchObject({ kind: 'blocked' });
       expect(await stateOf('guarded')).toBe('running');
-      expect(await drainWithin(0)).toEqual({ kind: 'drained' });
+      expect(await drainWithin(0)).toEqual({ kind: 'drained', left: `1 pod left: ${namespace}/guarded` });
       expect(await stateOf('guarded')).toBe('gone');
     },
   );

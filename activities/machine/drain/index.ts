@@ -12,7 +12,7 @@ import { type Blocker, explain } from './budgets.ts';
 import { type Cordon, cordon, findNode } from './cordon.ts';
 import { createDepartures, type Departures, mayHaveVolumes } from './departures.ts';
 import { createEvictions, type Evictions, type Refusals } from './evictions.ts';
-import { deleteAttachments, deletePods, isLongUnhealthy } from './force.ts';
+import { deleteAttachments, deletePods, isLongUnhealthy, listPods } from './force.ts';
 import type { VolumePolicy } from './moves.ts';
 import { isEvictable, nameOf, uidOf } from './pods.ts';
 import { createProgress, type Reported } from './stuck.ts';
@@ -46,7 +46,11 @@ export interface DrainRequest extends Cordon {
 
 /** What a drain returns. Unless it is drained, it has to be called again. */
 export type DrainOutcome =
-  | { readonly kind: 'drained' }
+  | {
+      readonly kind: 'drained';
+      /** What the drain timeout has left on the node, for people: `2 pods left: n/a, n/b`. */
+      readonly left?: string;
+    }
   /** Every pod that is not on its way is kept by a budget. Nothing happens before `retryMs` are over. */
   | ({
       readonly kind: 'blocked';
@@ -56,10 +60,12 @@ export type DrainOutcome =
       readonly refusals: Refusals;
       readonly retryMs: number;
     } & Blocker)
-  /** Nothing has left for long, or the API server has not answered for as long. */
+  /** Nothing has left for long, the API server has not answered for as long, or it refuses to let pods go. */
   | {
       readonly kind: 'stuck';
       readonly reported: Reported;
+      /** Whether it refuses. */
+      readonly isRefused?: true;
       /** Up to five pods and volumes with what keeps each, or what the API server says. */
       readonly waitingFor: readonly string[];
       readonly refusals: Refusals;
@@ -124,6 +130,7 @@ function onThisClock(time: string, scheduledMs: number): string {
 /** The activity drainNode, outside of a worker. */
 export async function drain(deps: DrainDeps, request: DrainRequest, call: CallContext): Promise<DrainOutcome> {
   const deadlineMs = request.force ? 0 : Date.parse(request.deadline);
+  let left: readonly Pod[] | undefined;
   try {
     if (Date.now() < deadlineMs) {
       const outcome = await evictAll(deps, request, deadlineMs, call).catch((error: unknown) => {
@@ -132,14 +139,28 @@ export async function drain(deps: DrainDeps, request: DrainRequest, call: CallCo
       });
       if (outcome !== undefined) return outcome;
     }
-    await forceAll(deps, request, call.signal);
+    await forceAll(deps, request, call.signal, (found) => {
+      left = found;
+    });
   } catch (error) {
     // Past the deadline the VM is deleted with its pods: a cluster that does not answer delays no deletion.
     call.signal.throwIfAborted();
     if (Date.now() < deadlineMs || request.purpose !== 'deletion') throw error;
     deps.logger.warn({ node: request.nodeName, err: error }, 'giving up on the pods of a node');
   }
-  return { kind: 'drained' };
+  const isOver = !request.force && Date.now() >= deadlineMs;
+  return { kind: 'drained', ...(isOver && leftText(left)) };
+}
+
+/** Most pods that an answer names. */
+const maxNamed = 5;
+
+/** For people; nothing where no pod was left. @param left undefined: nobody knows */
+function leftText(left: readonly Pod[] | undefined): { readonly left?: string } {
+  if (left === undefined) return { left: 'pods left that its API server does not list' };
+  const more = left.length - maxNamed;
+  const named = `${left.slice(0, maxNamed).map(nameOf).join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
+  return left.length === 0 ? {} : { left: `${left.length} ${left.length === 1 ? 'pod' : 'pods'} left: ${named}` };
 }
 
 /** The node, cordoned; its preservation has done that if the machine is preserved. undefined when the machine has none. */
@@ -162,16 +183,29 @@ async function lookAgain(
   return node?.metadata.uid === metadata.uid && isPrepared ? node : prepare(deps, request, signal);
 }
 
-/** What is refused of the three, such as by a webhook, keeps none of the others from being tried. */
-async function forceAll(deps: DrainDeps, request: DrainRequest, signal: AbortSignal): Promise<void> {
+/**
+ * What is refused of the three, such as by a webhook, keeps none of the others from being tried.
+ * @param onFound called with the pods that are still there
+ */
+async function forceAll(
+  deps: DrainDeps,
+  request: DrainRequest,
+  signal: AbortSignal,
+  onFound: (left: readonly Pod[]) => void,
+): Promise<void> {
   const { target } = deps;
   const { nodeName, purpose } = request;
   const errors: unknown[] = [];
   const noteError = (error: unknown): undefined => void errors.push(error);
   const cordoned = await prepare(deps, request, signal).catch(noteError);
   const node = errors.length === 0 ? cordoned : await findNode(deps, request, signal);
-  if (node !== undefined) {
-    await deletePods(target, nodeName, signal).catch(noteError);
+  if (node === undefined) onFound([]);
+  else {
+    const left = await listPods(target, nodeName, signal).catch(noteError);
+    if (left !== undefined) {
+      onFound(left);
+      await deletePods(target, left, signal).catch(noteError);
+    }
     // The VM of a machine that stays goes on, and may still write to its volumes.
     if (purpose === 'deletion') await deleteAttachments(target, nodeName, signal).catch(noteError);
   }
@@ -209,12 +243,17 @@ async function evictAll(
     ...{ target, attachments, nodeName, known: volumes, evictions, signal, onChange: waiter.wake },
   });
   const expected = new Set(items.map(uidOf));
+  const unlistedMs = Date.now() + stuckAfterMs;
   let nextLookMs = Date.now() + nodeLookMs;
   const progressAt = createProgress(stuckAfterMs, reported);
   try {
     while (Date.now() < deadlineMs) {
       if (!watch.store.synced) {
-        await waiter.wait(deadlineMs - Date.now(), signal);
+        const waitingFor = ['the watch of the pods of the node to begin'];
+        heartbeat({ podsLeft: items.filter(isEvictable).length, waitingFor, refusals } satisfies DrainProgress);
+        const isNew = reported !== noAnswer;
+        if (isNew && Date.now() >= unlistedMs) return { kind: 'stuck', reported: noAnswer, waitingFor, refusals };
+        await waiter.wait(Math.min(deadlineMs, isNew ? unlistedMs : Infinity) - Date.now(), signal);
         continue;
       }
       signal.throwIfAborted();
@@ -238,19 +277,24 @@ async function evictAll(
       const isMoved = look.isKnown && look.moves.length === 0 && look.unknown.length === 0;
       if (left.length === 0 && isMoved) return { kind: 'drained' };
       for (const pod of look.due) evictions.start(pod);
+      const rejected = evictions.areUnderWay(left) ? [] : evictions.rejected(left);
       if (look.unknown.length > 0) {
         const unknown = look.unknown.map(({ name, spec }) => ({ name, spec }));
         if (!evictions.areUnderWay(left))
           return { kind: 'unknownVolumes', volumes: unknown, refusals: evictions.refusals(left) };
-      } else if (look.isKnown && look.queued === 0 && !evictions.areUnderWay(left)) {
+      } else if (look.isKnown && look.queued === 0 && rejected.length === 0 && !evictions.areUnderWay(left)) {
         const blocked = await blockedBy(target, left, evictions, signal);
         if (blocked !== undefined) return blocked;
       }
-      const { stuckMs, ...found } = progressAt(left, look, nowMs);
+      const { stuckMs, ...found } = progressAt(left, look, nowMs, rejected);
       const canTell = reported !== undefined && look.isKnown && !evictions.areUnderWay(left);
       if (canTell && !found.isReported) return { kind: 'goesOn', refusals: beat.refusals };
-      if (nowMs >= stuckMs)
-        return { kind: 'stuck', reported: found.reported, waitingFor: beat.waitingFor, refusals: beat.refusals };
+      if (nowMs >= stuckMs) {
+        const isRefused = rejected.length > 0;
+        const waitingFor = isRefused ? rejected.slice(0, maxNamed).map(evictions.describe) : beat.waitingFor;
+        const stuck = { kind: 'stuck', reported: found.reported, waitingFor, refusals: beat.refusals } as const;
+        return { ...stuck, ...(isRefused && { isRefused }) };
+      }
       if (look.moves.length > 0) nextLookMs = Math.min(nextLookMs, Date.now() + nodeLookWithVolumesMs);
       const nextMs = Math.min(
         deadlineMs,
@@ -282,7 +326,7 @@ async function blockedBy(
       kind: 'blocked',
       ...blocker,
       podsLeft: refused.length,
-      pods: refused.slice(0, 5).map(({ pod }) => nameOf(pod)),
+      pods: refused.slice(0, maxNamed).map(({ pod }) => nameOf(pod)),
       refusals: evictions.refusals(left),
       retryMs: Math.max(Math.min(...left.map(evictions.dueMs)) - Date.now(), 0),
     }
@@ -301,5 +345,5 @@ function progressOf(
     ...moves.map(({ volume, waitsFor }) => `volume ${volume.name}: ${waits[waitsFor]}`),
     ...unknown.map(({ name }) => `volume ${name}: the provider to say whether it is its own`),
   ];
-  return { podsLeft: left.length, waitingFor: waitingFor.slice(0, 5), refusals: evictions.refusals(left) };
+  return { podsLeft: left.length, waitingFor: waitingFor.slice(0, maxNamed), refusals: evictions.refusals(left) };
 }

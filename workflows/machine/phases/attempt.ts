@@ -17,7 +17,12 @@ export async function prepareAttempt(state: MachineState, doing: string): Promis
   const hasOthers = mayHaveVm(state.creation);
   const step = () => kubernetes.rememberPlace(state.ref, placeOf(attempt), hasOthers);
   const wasNamed = state.machine.providerID !== undefined;
-  setMachine(state, await untilAnswered(state, 'recording where the VM is made', step));
+  const stored = await untilAnswered(state, 'recording where the VM is made', step);
+  if ('placeProblem' in stored) {
+    const { placeProblem: message } = stored;
+    return creationRefused(state, doing, { code: 'InvalidArgument', message, blockedOn: 'Source' });
+  }
+  setMachine(state, stored);
   const { providerID, stage } = state.machine;
   // Temporal was restored from a backup: the Machine has its VM, perhaps in another place.
   if ((providerID !== undefined && !wasNamed) || isPastCreation(stage)) return again;

@@ -76,11 +76,14 @@ describe('a drain that a budget blocks', () => {
     await workflow().result();
   });
 
-  it('ends when the drain timeout has come', async () => {
-    cluster.drainNode = ({ deadline }) => (now() >= Date.parse(deadline) ? { kind: 'drained' } : blocked);
+  it('ends when the drain timeout has come, and an Event says which pods were left', async () => {
+    const left = '1 pod left: n/a';
+    cluster.drainNode = ({ deadline }) => (now() >= Date.parse(deadline) ? { kind: 'drained', left } : blocked);
     await deleteMachine({ limits: { ...cluster.machine.limits, drainSeconds: 2 } });
     await workflow().result();
     expect(cluster.drains).toBe(2);
+    const note = 'The drain timeout of 2 s is over, with 1 pod left: n/a';
+    expect(cluster.written).toContainEqual({ stage: 'deleting', event: { reason: 'DrainTimeout', note } });
   });
 });
 
@@ -116,6 +119,27 @@ describe('a drain that is stuck', () => {
     expect(cluster.written.at(-1)?.step).toEqual({ kind: 'drain', state: 'processing' });
     await until(() => cluster.drains === 3);
     expect(cluster.drainRequest).not.toHaveProperty('reported');
+    await workflow().terminate();
+  });
+
+  it('is refused at once by the API server, which an Event, the status and the search attributes say, each time anew', async () => {
+    const waitingFor = ['n/a: 500: no webhook answers'];
+    const refused: DrainOutcome = { kind: 'stuck', reported: 'def', isRefused: true, waitingFor, refusals: {} };
+    cluster.drainNode = () => {
+      if (cluster.drains === 4) return untilCancelled();
+      return cluster.drains === 2 ? { kind: 'goesOn', refusals: {} } : refused;
+    };
+    await deleteMachine();
+    await until(() => cluster.drains === 4);
+
+    const [message] = waitingFor;
+    expect(await described()).toMatchObject({ waitingFor: message, blockedOn: 'Drain' });
+    const steps = cluster.written.filter(({ step }) => step?.kind === 'drain');
+    expect(steps.map(({ step }) => step?.state)).toEqual(['processing', 'failed', 'processing', 'failed']);
+    expect(steps.at(-1)).toMatchObject({
+      step: { code: 'FailedPrecondition', message },
+      event: { reason: 'FailedDrain', note: expect.stringContaining(`FailedPrecondition: ${message}. `) },
+    });
     await workflow().terminate();
   });
 

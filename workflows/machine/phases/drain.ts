@@ -56,6 +56,7 @@ async function reportWait(state: MachineState, activity: Activity): Promise<void
   const waitsFor = blockedOn === undefined ? undefined : waitingFor;
   const step = { kind: 'drain', state: 'processing', ...(waitsFor !== undefined && { waitsFor }) } as const;
   await report(state, activity, { stage: 'deleting', step, isTimed: false });
+  delete state.refusal; // the status does not say it any more
 }
 
 /** What keeps the drain is somebody's mistake, who finds it on the Machine. */

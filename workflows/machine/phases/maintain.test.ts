@@ -99,6 +99,19 @@ describe('a preserved machine that has failed', () => {
     });
   });
 
+  it('has an Event of what the API server refuses, and of the pods that its drain timeout leaves', async () => {
+    const waitingFor = ['n/a: 500: no webhook answers'];
+    cluster.drainNode = () =>
+      cluster.drains === 1
+        ? { kind: 'stuck', reported: 'abc', isRefused: true, waitingFor, refusals: {} }
+        : { kind: 'drained', left: '1 pod left: n/a' };
+    await observe();
+    await until(async () => (await described()).doing === 'waiting to be replaced');
+    const [refused, left] = cluster.written.flatMap(({ event }) => event ?? []);
+    expect(refused).toEqual({ reason: 'FailedDrain', note: `FailedPrecondition: ${waitingFor[0]}` });
+    expect(left).toEqual({ reason: 'DrainTimeout', note: 'The drain timeout of 7200 s is over, with 1 pod left: n/a' });
+  });
+
   it.each([
     [
       'its Node is healthy again',

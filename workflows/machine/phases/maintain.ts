@@ -1,4 +1,5 @@
 /** Phase maintain: what people or the Machine's owner want to be kept, or updated in place, is so, and drained before. */
+import { patched } from '@temporalio/workflow';
 import type { MaintainedMachine, MaintenanceDrain } from '../../../activities/machine/maintenance.ts';
 import { stageByNode } from '../../../api/attention.ts';
 import type { MaintenancePurpose } from '../../../api/model/machine.ts';
@@ -7,8 +8,9 @@ import { kubernetesSteps } from '../kubernetes.ts';
 import { nodeNameOf } from '../node.ts';
 import { putNode, setMachine } from '../observe.ts';
 import { again, done, type PhaseOutcome, retryPauseMs, waitFor } from '../outcome.ts';
-import { showWait } from '../progress.ts';
+import { type Activity, showWait } from '../progress.ts';
 import { isHeld, noteWrite } from '../repeats.ts';
+import { report } from '../report.ts';
 import { type MachineState, now, timeIn } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
 import { drainNode, forgetDrain } from './node-drain.ts';
@@ -80,6 +82,7 @@ async function drainFor(
       ...{ purpose, doing, nodeName, force },
       deadlineMs: sinceMs + limits.drainSeconds * 1_000,
       isOver: () => isForced() || drainDue(state) !== purpose,
+      reportMistake: (activity, message) => reportMistake(state, activity, message),
     });
     if (outcome.kind !== 'done') return outcome;
     forgetDrain(state);
@@ -93,4 +96,12 @@ async function drainFor(
     showWait(state, { doing, waitingFor: 'the next try', until, blockedOn: 'KubernetesApi', error: failure });
     return waitFor(retryMs);
   }
+}
+
+/** An Event names what others have to correct. The status says why the Machine is kept, or that it is being updated. */
+async function reportMistake(state: MachineState, activity: Activity, message: string): Promise<void> {
+  if (!patched('drain-mistakes-of-kept-machines')) return showWait(state, activity);
+  const { unblock } = activity;
+  const note = `FailedPrecondition: ${message}${unblock === undefined ? '' : `. ${unblock}`}`;
+  await report(state, activity, { stage: state.machine.stage, event: { reason: 'FailedDrain', note } });
 }

@@ -8,6 +8,7 @@ import { volumeIds } from '../../calls/provider.ts';
 import { kubernetes } from '../kubernetes.ts';
 import { again, done, type PhaseOutcome, waitFor } from '../outcome.ts';
 import { type Activity, forgetError, show, showWait } from '../progress.ts';
+import { report } from '../report.ts';
 import type { BlockedDrain, MachineState } from '../state.ts';
 import { throwIfCancelled, untilAnswered } from '../wait.ts';
 
@@ -19,7 +20,7 @@ export interface NodeDrain
   readonly deadlineMs: number;
   /** Whether the drain must not go on as it is. Asked after each change, next to what is the same for all drains. */
   isOver(): boolean;
-  /** Called when a budget that is a mistake begins to block. Default: it is reported as any other wait. */
+  /** Called when a budget that is a mistake begins to block, or a refusal of the API server. Default: it is reported as any other wait. */
   reportMistake?(activity: Activity, message: string): Promise<void>;
   /** Called when it begins to wait for others, for others than before, or for nobody any more. Default: it is shown. */
   reportWait?(activity: Activity): Promise<void>;
@@ -120,7 +121,10 @@ function budgetToAllow({ budget, mistake, pods, podsLeft }: BlockedDrain): strin
 }
 
 async function follow(state: MachineState, drain: NodeDrain, outcome: DrainOutcome): Promise<PhaseOutcome> {
-  if (outcome.kind === 'drained') return done;
+  if (outcome.kind === 'drained') {
+    if (outcome.left !== undefined && patched('what-a-drain-timeout-leaves')) await reportLeft(state, outcome.left);
+    return done;
+  }
   state.refusals = outcome.refusals;
   if (outcome.kind === 'unknownVolumes') {
     state.volumes = { ...state.volumes, ...(await askProvider(state, drain.doing, outcome.volumes)) };
@@ -129,7 +133,10 @@ async function follow(state: MachineState, drain: NodeDrain, outcome: DrainOutco
   if (outcome.kind === 'stuck' || outcome.kind === 'goesOn') {
     for (const key of ['blocked', 'stuck', 'nextEvictionMs'] as const) delete state[key];
     if (outcome.kind === 'stuck') state.stuck = { reported: outcome.reported, waitingFor: outcome.waitingFor };
-    await reportWait(state, drain);
+    const isRefused = outcome.kind === 'stuck' && outcome.isRefused === true;
+    if (isRefused && drain.reportMistake !== undefined && patched('refused-evictions'))
+      await drain.reportMistake(draining(state, drain), outcome.waitingFor.join('; '));
+    else await reportWait(state, drain);
     return again;
   }
   const { kind: _, refusals: __, retryMs, ...blocked } = outcome;
@@ -143,6 +150,13 @@ async function follow(state: MachineState, drain: NodeDrain, outcome: DrainOutco
   else if (isNew) await reportWait(state, drain);
   else showWait(state, activity);
   return again; // waits until then, or until the deadline
+}
+
+/** The drain is over without being done. */
+async function reportLeft(state: MachineState, left: string): Promise<void> {
+  const { stage, limits } = state.machine;
+  const note = `The drain timeout of ${limits.drainSeconds} s is over, with ${left}`;
+  await report(state, undefined, { stage, event: { reason: 'DrainTimeout', note } });
 }
 
 /** So that a search for blocked machines finds it, or does not any more. */

@@ -46,6 +46,25 @@ describe('a creation', () => {
     expect(cloud.asked).toHaveLength(1);
   });
 
+  it('asks no provider while the Machine cannot record where, and goes on once it can', async () => {
+    cloud.ensureVm = () => refuse('InvalidArgument');
+    await start();
+    await untilRefused(1);
+    cloud.ensureVm = () => vm;
+    correctClass();
+    cluster.placeProblem = 'it would have 300000 bytes of annotations';
+    await observe('2');
+    await until(async () => (await described()).lastError?.message === cluster.placeProblem);
+
+    expect(await described()).toMatchObject({ blockedOn: 'Source', lastError: { code: 'InvalidArgument' } });
+    expect(cloud.asked).toHaveLength(1);
+
+    cluster.placeProblem = undefined;
+    await workflow().signal(retryNowSignal);
+    await until(() => cluster.machine.providerID === vm.providerID);
+    expect(cloud.asked).toHaveLength(2);
+  });
+
   it('looks for a VM that may exist although its source is refused by now', async () => {
     cloud.ensureVm = () => {
       if (cloud.asked.length > 1) return vm;
