@@ -36,6 +36,8 @@ import { setUpWorkflows } from './workflows.ts';
 interface Cluster {
   /** The objects as their API servers have them. */
   machine: MachineSnapshot;
+  /** Whether a reading finds no Machine. */
+  isGone: boolean;
   node: NodeView;
   reading: SourceSnapshot;
   /** Name of the deployment of its set, as watchers see it. */
@@ -277,6 +279,7 @@ function newCluster(nowMs: number): Cluster {
       limits: { creationSeconds: 1200, drainSeconds: 7200, maxEvictRetries: 360, nodeConditions: [] },
       conditions: {},
     },
+    isGone: false,
     node: { state: 'absent' },
     reading: {
       version: '1',
@@ -375,7 +378,8 @@ function playCluster(
   };
   return {
     observeMachine: noted('observeMachine', () => {
-      const { machine, node, maintenance } = cluster;
+      const { machine, isGone, node, maintenance } = cluster;
+      if (isGone) return null;
       return { machine, node, ...(maintenance !== undefined && { maintenance }) };
     }),
     maintain: noted('maintain', (_ref, _at, drain) => {
@@ -395,7 +399,9 @@ function playCluster(
       if (!mayHaveVm) cluster.places = isUsable && cloud !== undefined ? [cloud] : [];
       return { reading, machine: touch(cluster.withFinalizer) };
     }),
-    addFinalizer: noted('addFinalizer', () => touch(cluster.withFinalizer)),
+    addFinalizer: noted('addFinalizer', () => {
+      return cluster.machine.deletingSince === undefined ? touch(cluster.withFinalizer) : cluster.machine;
+    }),
     rememberPlace: noted('rememberPlace', (_ref, place, mayHaveOthers) => {
       const others = mayHaveOthers || cluster.machine.providerID !== undefined;
       const isKnown = others && cluster.places?.some((each) => isDeepStrictEqual(each, place));
