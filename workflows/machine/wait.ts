@@ -74,7 +74,12 @@ const maxPauseMs = 30_000;
  * and a cancellation ends the wait.
  * @param call answers null when the Machine is gone: then MachineGoneError is thrown
  */
-export async function untilAnswered<T>(state: MachineState, doing: string, call: () => Promise<T | null>): Promise<T> {
+export async function untilAnswered<T>(
+  state: MachineState,
+  doing: string,
+  call: () => Promise<T | null>,
+  unblock = 'Check that the API servers answer Millwright and that its account may do this.',
+): Promise<T> {
   const { progress } = state;
   let before = state.changes;
   let hasFailed = false;
@@ -98,7 +103,7 @@ export async function untilAnswered<T>(state: MachineState, doing: string, call:
         waitingFor: 'a Kubernetes API server to answer',
         blockedOn: 'KubernetesApi',
         error,
-        unblock: 'Check that the API servers answer Millwright and that its account may do this.',
+        unblock,
       });
       isReported ||= pauseMs === maxPauseMs;
       if (isReported) showSearchAttributes(state);

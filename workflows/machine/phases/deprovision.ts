@@ -1,5 +1,7 @@
 /** Phase deprovision: nothing of the Machine is left, and our finalizer is removed last. */
+import { patched } from '@temporalio/workflow';
 import type { PlacesReading } from '../../../activities/machine/places.ts';
+import { isActivityFailure } from '../../calls/failure.ts';
 import { kubernetes, kubernetesSteps } from '../kubernetes.ts';
 import { nodeNameOf } from '../node.ts';
 import { setMachine } from '../observe.ts';
@@ -8,11 +10,15 @@ import { show, showSearchAttributes } from '../progress.ts';
 import { withContext } from '../report.ts';
 import { type MachineState, StaleStateError } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
+import { isForceWanted } from './drain.ts';
 import { deleteVms } from './vm-deletion.ts';
 
 const doing = 'deleting the VM';
 
-/** Deletes the VMs, then the Nodes, then the Secrets that were made for the Machine, then removes the finalizer. */
+/**
+ * Deletes the VMs, then the Nodes, then the Secrets that were made for the Machine, then removes the finalizer. A deletion that
+ * is forced does not wait for the cluster of the Nodes.
+ */
 export async function deprovision(state: MachineState): Promise<PhaseOutcome> {
   const nodeName = nodeNameOf(state); // its Node may be matched by the VM alone
   const left = await deleteVms(state, doing, () => findPlaces(state));
@@ -30,9 +36,22 @@ export async function deprovision(state: MachineState): Promise<PhaseOutcome> {
     ...(providerID !== undefined && { providerID }),
     ...(deployment !== undefined && { deployment }),
   };
-  await untilAnswered(state, doingLast, () => kubernetesSteps.tearDown(ref, machine, teardown));
+  const tearDown = async () => {
+    try {
+      return await kubernetesSteps.tearDown(ref, machine, teardown);
+    } catch (error) {
+      const isForced = isActivityFailure(error) && isForceWanted(state) && patched('forced-deletions-leave-nodes');
+      if (!isForced) throw error;
+      return kubernetesSteps.tearDown(ref, machine, { ...teardown, leavesNodes: true });
+    }
+  };
+  await untilAnswered(state, doingLast, tearDown, unblock);
   return done;
 }
+
+const unblock =
+  'Check that the API servers answer Millwright and that its account may do this. If the cluster of the Nodes is gone for ' +
+  'good, send the signal forceDeletion: it leaves the Node.';
 
 /**
  * Reads where its VMs may be. The first call also writes to the status that they are being deleted. Throws where a backup
