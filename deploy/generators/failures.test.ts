@@ -21,10 +21,10 @@ describe('failuresDoc', () => {
       '| 14 | `Unavailable` | The cloud cannot be reached or throttles, or the worker may not act now: it pauses, or serves another cluster. | yes | yes |  | CloudApi | 5 s | 5 s |',
     );
     expect(failuresDoc()).toContain(
-      '| 3 | `InvalidArgument` | The providerSpec or a Secret is not valid. |  |  | yes | Source | 3 min | 10 min |',
+      '| 3 | `InvalidArgument` | The providerSpec or a Secret is not valid. |  |  | yes | Source | 3 min | 30 s to 10 min |',
     );
     expect(failuresDoc()).toContain(
-      '| 8 | `ResourceExhausted` | No capacity, or the quota is used up. |  |  |  | CloudCapacity | 10 min | 10 min |',
+      '| 8 | `ResourceExhausted` | No capacity, or the quota is used up. |  |  |  | CloudCapacity | 10 min | 30 s to 10 min |',
     );
   });
 });

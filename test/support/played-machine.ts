@@ -38,6 +38,8 @@ interface Cluster {
   machine: MachineSnapshot;
   /** Whether a reading finds no Machine. */
   isGone: boolean;
+  /** Whether the cluster of the Nodes does not answer at the end of a deletion. */
+  isTargetGone: boolean;
   node: NodeView;
   reading: SourceSnapshot;
   /** Name of the deployment of its set, as watchers see it. */
@@ -280,6 +282,7 @@ function newCluster(nowMs: number): Cluster {
       conditions: {},
     },
     isGone: false,
+    isTargetGone: false,
     node: { state: 'absent' },
     reading: {
       version: '1',
@@ -461,7 +464,9 @@ function playCluster(
         cluster.node = { ...cluster.node, interruption: `the taint x (${reason})` };
       return cluster.node;
     }),
-    tearDown: noted('tearDown', (_ref, _seen, { nodeNames }) => {
+    tearDown: noted('tearDown', (_ref, _seen, { nodeNames, leavesNodes }) => {
+      if (leavesNodes) return true;
+      if (cluster.isTargetGone) refuse('Unavailable');
       for (const name of nodeNames) removeNode(name);
       return true;
     }),

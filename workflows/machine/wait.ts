@@ -73,6 +73,7 @@ const maxPauseMs = 30_000;
  * Calls Kubernetes until it answers. During an outage `describe` says so; a change ends the pause between two attempts,
  * and a cancellation ends the wait.
  * @param call answers null when the Machine is gone: then MachineGoneError is thrown
+ * @param unblock what people can do while nobody answers
  */
 export async function untilAnswered<T>(
   state: MachineState,
