@@ -104,6 +104,8 @@ export interface Teardown {
   readonly seenNode: NodeView;
   /** Whether there may be Secrets that were made for it alone. */
   readonly hasUserData: boolean;
+  /** Nothing is removed in the cluster of the Nodes, which does not answer: the deletion is forced. */
+  readonly leavesNodes?: true;
   /** Name of its MachineDeployment, for the log; left out where the run does not know it. */
   readonly deployment?: string;
 }
@@ -434,12 +436,17 @@ export function createMachineActivities(deps: MachineDeps) {
 
     /** Deletes the Nodes and Secrets of a Machine that has no VM any more, and releases it: the API server deletes it. */
     async tearDown(ref: ObjectRef, seen: MachineSnapshot, teardown: Teardown): Promise<true> {
-      const { nodeName, nodeNames, seenNode, hasUserData, deployment } = teardown;
-      if (nodeName !== undefined) await removeNode(ref, nodeName, seen, seenNode);
-      for (const name of nodeNames) await removeNode(ref, name, { ...seen, isFromCloud: true }, seenNode);
-      if (hasUserData) await removeUserData(ref);
+      const { nodeName, nodeNames, seenNode, hasUserData, leavesNodes, deployment } = teardown;
+      if (!leavesNodes) {
+        if (nodeName !== undefined) await removeNode(ref, nodeName, seen, seenNode);
+        for (const name of nodeNames) await removeNode(ref, name, { ...seen, isFromCloud: true }, seenNode);
+        if (hasUserData) await removeUserData(ref);
+      }
       if ((await removeFinalizer(ref, seen)) === null) return true;
-      recordEvent(ref, 'Deleted', 'VM, Node and finalizer are gone');
+      const note = leavesNodes
+        ? 'VM and finalizer are gone. The cluster of the Nodes did not answer, and has the Node still'
+        : 'VM, Node and finalizer are gone';
+      recordEvent(ref, 'Deleted', note);
       const nowMs = Date.now();
       const seconds = secondsOfDeletion(seen, nowMs);
       if (seconds !== undefined) deps.onPhaseEnded?.({ phase: seen.phase, seconds });

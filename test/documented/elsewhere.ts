@@ -41,6 +41,10 @@ export const elsewhere: Readonly<Record<string, Readonly<Record<string, Elsewher
     'temporal-sql-tool': { testedBy: 'test/support/postgresql.ts' },
     'temporal operator namespace': { testedBy: 'test/support/postgresql.ts' },
   },
+  'docs/how-to/delete.md': {
+    'kubectl label machines --all': { testedBy: 'test/end-to-end/lost-target.test.ts' },
+    'kubectl delete machinedeployments,machinesets,machines': { testedBy: 'test/end-to-end/lost-target.test.ts' },
+  },
   'docs/how-to/find-out-why.md': {
     'millwright drain': { testedBy: 'test/end-to-end/stuck.test.ts' },
     'kubectl --namespace millwright port-forward': { notRun: 'there is no kubelet that forwards a port' },

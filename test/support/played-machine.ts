@@ -36,6 +36,10 @@ import { setUpWorkflows } from './workflows.ts';
 interface Cluster {
   /** The objects as their API servers have them. */
   machine: MachineSnapshot;
+  /** Whether a reading finds no Machine. */
+  isGone: boolean;
+  /** Whether the cluster of the Nodes does not answer at the end of a deletion. */
+  isTargetGone: boolean;
   node: NodeView;
   reading: SourceSnapshot;
   /** Name of the deployment of its set, as watchers see it. */
@@ -281,6 +285,8 @@ function newCluster(nowMs: number): Cluster {
       limits: { creationSeconds: 1200, drainSeconds: 7200, maxEvictRetries: 360, nodeConditions: [] },
       conditions: {},
     },
+    isGone: false,
+    isTargetGone: false,
     node: { state: 'absent' },
     reading: {
       version: '1',
@@ -387,7 +393,8 @@ function playCluster(
   };
   return {
     observeMachine: noted('observeMachine', () => {
-      const { machine, node, maintenance } = cluster;
+      const { machine, isGone, node, maintenance } = cluster;
+      if (isGone) return null;
       return { machine, node, ...(maintenance !== undefined && { maintenance }) };
     }),
     maintain: noted('maintain', (_ref, _at, drain) => {
@@ -407,7 +414,9 @@ function playCluster(
       if (!mayHaveVm) cluster.places = isUsable && cloud !== undefined ? [cloud] : [];
       return { reading, machine: touch(cluster.withFinalizer) };
     }),
-    addFinalizer: noted('addFinalizer', () => touch(cluster.withFinalizer)),
+    addFinalizer: noted('addFinalizer', () => {
+      return cluster.machine.deletingSince === undefined ? touch(cluster.withFinalizer) : cluster.machine;
+    }),
     rememberPlace: noted('rememberPlace', (_ref, place, mayHaveOthers) => {
       if (cluster.placeProblem !== undefined) return { placeProblem: cluster.placeProblem };
       const others = mayHaveOthers || cluster.machine.providerID !== undefined;
@@ -469,7 +478,9 @@ function playCluster(
         cluster.node = { ...cluster.node, interruption: `the taint x (${reason})` };
       return cluster.node;
     }),
-    tearDown: noted('tearDown', (_ref, _seen, { nodeName, nodeNames }) => {
+    tearDown: noted('tearDown', (_ref, _seen, { nodeName, nodeNames, leavesNodes }) => {
+      if (leavesNodes) return true;
+      if (cluster.isTargetGone) refuse('Unavailable');
       for (const name of new Set([...(nodeName === undefined ? [] : [nodeName]), ...nodeNames])) removeNode(name);
       return true;
     }),

@@ -158,6 +158,22 @@ describe('a refusal', () => {
   });
 });
 
+describe('a machine that somebody else lets go', () => {
+  it.each([
+    ['is deleted without our finalizer: its source gets a note, for the sweep that finds its VM', true, 1],
+    ['is deleted before it had our finalizer: there is nothing to note', false, 0],
+  ])('%s', async (_, hasVm, notes) => {
+    if (hasVm) await startRunning();
+    touch({ managed: false, finalizers: ['of others'], deletingSince: time() });
+    if (hasVm) await observe();
+    else await start();
+    await workflow().result();
+
+    expect(cluster.steps.filter((step) => step === 'noteLostMachine')).toHaveLength(notes);
+    expect(cloud.deletions).toEqual([]);
+  });
+});
+
 describe('a machine at rest', () => {
   it('goes on from the state of an older release, which lacks fields that came later', async () => {
     const { nodeConditions: _, ...limits } = cluster.machine.limits;

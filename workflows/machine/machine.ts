@@ -58,19 +58,30 @@ export async function machine(ref: ObjectRef, seen?: MachineObservation, persist
       if (!isDeleting(state)) await runUntilDeleted(state, () => runPhases(state, phases));
       isDeleted = !state.machine.managed || (await runDeletion(state));
     } while (!isDeleted);
+    if (!state.machine.managed && patched('a-finalizer-that-was-removed')) await noteLoss(state);
   } catch (error) {
     if (!(error instanceof MachineGoneError)) throw error;
     await noteLoss(state);
   }
 }
 
-/** The Machine is gone, and nobody has made sure that its VM is: its source has to stay until a sweep has looked. */
-async function noteLoss({ ref, machine: { source }, creation }: MachineState): Promise<void> {
-  if (source === '' || !mayHaveVm(creation)) return;
+/**
+ * The Machine is gone, or about to be, without its deletion: somebody has removed our finalizer, or a backup was restored.
+ * Nobody has made sure that its VM is gone, so its source has to stay until a sweep has looked. User data that was made for
+ * it alone is of no use any more.
+ */
+async function noteLoss({ ref, machine: { source }, creation, mayHaveUserData, wasRead }: MachineState): Promise<void> {
+  if (source !== '' && mayHaveVm(creation)) await tryOnce(() => kubernetes.noteLostMachine(ref, source));
+  if (wasRead && mayHaveUserData && patched('user-data-of-a-lost-machine'))
+    await tryOnce(() => kubernetes.removeUserData(ref));
+}
+
+/** For what has to be no more than likely: a sweep looks without a note, too, and bootstrap tokens expire. */
+async function tryOnce(step: () => Promise<unknown>): Promise<void> {
   try {
-    await kubernetes.noteLostMachine(ref, source);
+    await step();
   } catch (error) {
-    if (!isActivityFailure(error)) throw error; // without the note the sweep looks as well, if the cloud lets it
+    if (!isActivityFailure(error)) throw error;
   }
 }
 

@@ -372,9 +372,39 @@ describe('a machine that has Failed', () => {
 });
 
 describe('user data with a token', () => {
-  it('[invariant 6 partly] is renewed for as long as the cloud makes no VM, and the request stays the same', async () => {
+  beforeEach(() => {
     const { reading } = cluster;
     cluster.reading = { ...reading, userData: { ...reading.userData!, personal: true } };
+  });
+
+  it('is removed again with the next join where a backup from before the first one was restored', async () => {
+    await start();
+    await until(() => cluster.machine.stage === 'joining');
+    const backup = cluster.machine;
+    await joinNode();
+    await until(() => countOf('removeUserData') === 1);
+
+    cluster.machine = backup;
+    cluster.node = { state: 'absent' };
+    await workflow().signal(refreshSignal);
+    await until(async () => (await waitingFor()) === 'node node-1 to register');
+    await joinNode();
+
+    await until(() => countOf('removeUserData') === 2);
+  });
+
+  it('is removed with its Machine, which a restored backup does not have, and its source gets a note', async () => {
+    cloud.ensureVm = () => refuse('Internal');
+    await start();
+    await untilRefused(1);
+    cluster.isGone = true;
+    await workflow().signal(refreshSignal);
+    await workflow().result();
+
+    expect(cluster.steps.slice(-2)).toEqual(['noteLostMachine', 'removeUserData']);
+  });
+
+  it('[invariant 6 partly] is renewed for as long as the cloud makes no VM, and the request stays the same', async () => {
     touch({ limits: { ...cluster.machine.limits, creationSeconds: 3 } });
     let isOut = true;
     cloud.ensureVm = () => (isOut ? refuse('Unavailable') : vm);

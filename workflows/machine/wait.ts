@@ -73,8 +73,14 @@ const maxPauseMs = 30_000;
  * Calls Kubernetes until it answers. During an outage `describe` says so; a change ends the pause between two attempts,
  * and a cancellation ends the wait.
  * @param call answers null when the Machine is gone: then MachineGoneError is thrown
+ * @param unblock what people can do while nobody answers
  */
-export async function untilAnswered<T>(state: MachineState, doing: string, call: () => Promise<T | null>): Promise<T> {
+export async function untilAnswered<T>(
+  state: MachineState,
+  doing: string,
+  call: () => Promise<T | null>,
+  unblock = checkApiServers,
+): Promise<T> {
   const { progress } = state;
   let before = state.changes;
   let hasFailed = false;
@@ -98,7 +104,7 @@ export async function untilAnswered<T>(state: MachineState, doing: string, call:
         waitingFor: 'a Kubernetes API server to answer',
         blockedOn: 'KubernetesApi',
         error,
-        unblock: checkApiServers,
+        unblock,
       });
       isReported ||= pauseMs === maxPauseMs;
       if (isReported) showSearchAttributes(state);
@@ -125,6 +131,9 @@ export async function refresh(state: MachineState): Promise<void> {
   const wasRestored = isNewer(state.machine.resourceVersion, seen.machine.resourceVersion);
   if (wasRestored || seen.node.state === 'unknown') state.outageEndMs = Date.now();
   if (wasRestored) delete state.placeVersion;
+  // What was removed when its Node joined is back as well.
+  if (wasRestored && !isPastCreation(seen.machine.stage) && patched('user-data-of-a-backup'))
+    state.mayHaveUserData = true;
   if (seen.machine.deletingSince === undefined) Object.assign(state, { forceDeletion: false, skipDrain: false });
   putNode(state, seen.node);
   putMachine(state, seen.machine);

@@ -1,4 +1,5 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { CancelledFailure } from '@temporalio/activity';
 import type { KubeClient } from '../../../kube/client.ts';
 import { type Node, nodes, podDisruptionBudgets, pods, volumeAttachments } from '../../../kube/core.ts';
 import { StatusError } from '../../../kube/errors.ts';
@@ -8,7 +9,7 @@ import { createDrainedNode, type DrainedNode } from '../../../test/support/drain
 import { inActivity } from '../../../test/support/in-activity.ts';
 import { testClient, testKubeconfig } from '../../../test/support/kube.ts';
 import { until } from '../../../test/support/until.ts';
-import { createDrainActivities, type DrainOutcome } from './index.ts';
+import { type CancelledDrain, createDrainActivities, type DrainOutcome } from './index.ts';
 
 const hour = 3_600_000;
 let client: KubeClient;
@@ -181,6 +182,34 @@ describe('a drain', () => {
     expect(tries).toEqual({ evict: 0, delete: 1 });
     await finish('guarded');
     expect(await ended).toEqual({ kind: 'drained' });
+  });
+
+  it('[mcm 49 partly] hands its counts on when it is cancelled, but not when its worker ends: then its heartbeat has them', async () => {
+    await newBudget('budget', 0);
+    await newPod('guarded', { labels: { app: 'budget' } });
+    await newPod('slow');
+    const { metadata } = await client.get(pods, { namespace, name: 'guarded' });
+    const { target: counted, tries } = counting();
+    const target: KubeClient = {
+      ...counted,
+      // Without an answer the drain goes on, and does not come back to wait for the budget.
+      evict: (pod, ...args) => (pod.name === 'slow' ? new Promise(() => {}) : counted.evict(pod, ...args)),
+    };
+    const { drainNode } = createDrainActivities(drained.depsOf({ target }));
+    const endedBy = async (reason: string) => {
+      const tried = tries.evict;
+      const cancel = new AbortController();
+      const info = { scheduledTimestampMs: Date.now(), currentAttemptScheduledTimestampMs: Date.now() };
+      const ended = inActivity(info, () => drainNode(drained.requestOf()), cancel.signal);
+      ended.catch(() => undefined);
+      await until('it was refused at least once', async (see) => see(tries.evict) > tried + 1);
+      cancel.abort(new CancelledFailure(reason));
+      return ended.catch((error: unknown) => error);
+    };
+
+    const [detail] = ((await endedBy('CANCELLED')) as CancelledFailure).details as [CancelledDrain];
+    expect(detail.refusals[metadata.uid]).toBeGreaterThanOrEqual(1);
+    expect(await endedBy('WORKER_SHUTDOWN')).not.toHaveProperty('details', [expect.anything()]);
   });
 
   it('[mcm 49 partly] counts on when something else than a budget refuses the eviction in between', async () => {

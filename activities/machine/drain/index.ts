@@ -1,5 +1,5 @@
 /** Empties a node: cordons it, evicts all pods through the Eviction API, and sees them and their volumes go. */
-import { Context } from '@temporalio/activity';
+import { CancelledFailure, Context } from '@temporalio/activity';
 import type { KubeClient } from '../../../kube/client.ts';
 import { type Node, type Pod, pods } from '../../../kube/core.ts';
 import type { Logger } from '../../../kube/logger.ts';
@@ -88,6 +88,11 @@ export interface DrainProgress {
   readonly refusals: Refusals;
 }
 
+/** First detail of the failure of a drain that was cancelled. */
+export interface CancelledDrain {
+  readonly refusals: Refusals;
+}
+
 export type DrainActivities = ReturnType<typeof createDrainActivities>;
 
 /** @param deps `target` holds the Nodes and Pods, `control` the Machines */
@@ -108,11 +113,16 @@ export function createDrainActivities(deps: DrainDeps) {
         heartbeatDetails,
       } = Context.current().info;
       const deadline = onThisClock(request.deadline, scheduledMs);
-      const { refusals = request.refusals } = (heartbeatDetails ?? {}) as Partial<DrainProgress>;
+      let { refusals = request.refusals } = (heartbeatDetails ?? {}) as Partial<DrainProgress>;
       const call = currentCall();
+      const heartbeat = (beat: DrainProgress) => {
+        ({ refusals } = beat);
+        call.heartbeat(beat);
+      };
       try {
-        return await drain(deps, { ...request, deadline, ...(refusals && { refusals }) }, call);
+        return await drain(deps, { ...request, deadline, ...(refusals && { refusals }) }, { ...call, heartbeat });
       } catch (error) {
+        if (isCancelled(call.signal)) throw toCancelled(refusals);
         const isNew = scheduledMs - scheduledTimestampMs < deps.stuckAfterMs || request.reported === noAnswer;
         if (call.signal.aborted || isNew) throw error; // it is tried again
         const message = error instanceof Error ? error.message : String(error);
@@ -122,13 +132,26 @@ export function createDrainActivities(deps: DrainDeps) {
   };
 }
 
+/** Whether the workflow has cancelled the call, rather than that its worker ends. */
+function isCancelled({ aborted, reason }: AbortSignal): boolean {
+  return aborted && reason instanceof CancelledFailure && reason.message === 'CANCELLED';
+}
+
+/** How a call ends that the workflow has cancelled. The next one goes on with the refusals. */
+function toCancelled(refusals: Refusals = {}): CancelledFailure {
+  return new CancelledFailure('CANCELLED', [{ refusals } satisfies CancelledDrain]);
+}
+
 /** A time of Temporal's clock on this worker's, which may differ: Temporal has scheduled the call just now. */
 function onThisClock(time: string, scheduledMs: number): string {
   return new Date(Date.now() + Date.parse(time) - scheduledMs).toISOString();
 }
 
+/** What a drain needs of the call that it is part of. */
+type DrainCall = Omit<CallContext, 'heartbeat'> & { heartbeat(beat: DrainProgress): void };
+
 /** The activity drainNode, outside of a worker. */
-export async function drain(deps: DrainDeps, request: DrainRequest, call: CallContext): Promise<DrainOutcome> {
+export async function drain(deps: DrainDeps, request: DrainRequest, call: DrainCall): Promise<DrainOutcome> {
   const deadlineMs = request.force ? 0 : Date.parse(request.deadline);
   let left: readonly Pod[] | undefined;
   try {
@@ -223,7 +246,7 @@ async function evictAll(
   deps: DrainDeps,
   request: DrainRequest,
   deadlineMs: number,
-  { signal, heartbeat }: CallContext,
+  { signal, heartbeat }: DrainCall,
 ): Promise<DrainOutcome | undefined> {
   const { target, logger, evictionRetryMs, stuckAfterMs, attachments } = deps;
   const { nodeName, maxEvictRetries, refusals = {}, volumes = {}, reported } = request;

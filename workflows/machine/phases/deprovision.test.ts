@@ -5,7 +5,7 @@ import { ApplicationFailure, Context } from '@temporalio/activity';
 import type { FailureCode } from '../../../api/failures.ts';
 import { refuse, setUpMachine, vm } from '../../../test/support/played-machine.ts';
 import { refreshSignal, retryNowSignal } from '../../messages.ts';
-import { observedSignal } from '../messages.ts';
+import { forceDeletionSignal, observedSignal } from '../messages.ts';
 
 const {
   cluster,
@@ -360,6 +360,20 @@ describe('the deletion of a machine that machine-controller-manager has begun to
     await workflow().signal(retryNowSignal);
     await advance(60_000);
     expect(pauses().slice(-2)).toEqual([30, 30]);
+  });
+
+  it('waits for the cluster of the Nodes until it is forced, and then leaves the Node there', async () => {
+    await startRunning();
+    cluster.isTargetGone = true;
+    touch({ deletingSince: time() });
+    await observe();
+    await until(async () => (await described()).blockedOn === 'KubernetesApi');
+    expect((await described()).unblock).toContain('send the signal forceDeletion: it leaves the Node');
+
+    await workflow().signal(forceDeletionSignal);
+    await workflow().result();
+
+    expect([cluster.removedNodes, cluster.steps.at(-1)]).toEqual([[], 'tearDown']);
   });
 
   it('looks for no VM of its name if the creation was begun here', async () => {

@@ -1,5 +1,8 @@
 /** Phase deprovision: nothing of the Machine is left, and our finalizer is removed last. */
+import { patched } from '@temporalio/workflow';
 import type { PlacesReading } from '../../../activities/machine/places.ts';
+import { isActivityFailure } from '../../calls/failure.ts';
+import { checkApiServers } from '../../calls/kubernetes.ts';
 import { kubernetes, kubernetesSteps } from '../kubernetes.ts';
 import { nodeNameOf } from '../node.ts';
 import { setMachine } from '../observe.ts';
@@ -8,12 +11,18 @@ import { show, showSearchAttributes } from '../progress.ts';
 import { report, withContext } from '../report.ts';
 import { type MachineState, StaleStateError } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
+import { isForceWanted } from './drain.ts';
 import { deleteVms } from './vm-deletion.ts';
 import { findVmOwner } from './vm-owner.ts';
 
 const doing = 'deleting the VM';
 
-/** Deletes the VMs, then the Nodes, then the Secrets that were made for the Machine, then removes the finalizer. */
+const unblock = `${checkApiServers} If the cluster of the Nodes is gone for good, send the signal forceDeletion: it leaves the Node.`;
+
+/**
+ * Deletes the VMs, then the Nodes, then the Secrets that were made for the Machine, then removes the finalizer. A deletion that
+ * is forced does not wait for the cluster of the Nodes.
+ */
 export async function deprovision(state: MachineState): Promise<PhaseOutcome> {
   const nodeName = nodeNameOf(state); // its Node may be matched by the VM alone
   const left = await deleteVms(state, doing, () => findPlaces(state));
@@ -33,7 +42,16 @@ export async function deprovision(state: MachineState): Promise<PhaseOutcome> {
     hasUserData: state.mayHaveUserData,
     ...(deployment !== undefined && { deployment }),
   };
-  await untilAnswered(state, doingLast, () => kubernetesSteps.tearDown(ref, machine, teardown));
+  const tearDown = async () => {
+    try {
+      return await kubernetesSteps.tearDown(ref, machine, teardown);
+    } catch (error) {
+      const isForced = isActivityFailure(error) && isForceWanted(state) && patched('forced-deletions-leave-nodes');
+      if (!isForced) throw error;
+      return kubernetesSteps.tearDown(ref, machine, { ...teardown, leavesNodes: true });
+    }
+  };
+  await untilAnswered(state, doingLast, tearDown, unblock);
   return done;
 }
 

@@ -1,4 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
+import { CancelledFailure } from '@temporalio/activity';
 import type { DrainOutcome, DrainRequest } from '../../../activities/machine/drain/index.ts';
 import { refuse, setUpMachine } from '../../../test/support/played-machine.ts';
 import { retryNowSignal } from '../../messages.ts';
@@ -163,6 +164,29 @@ describe('the call of a drain', () => {
     expect([first, second].map((call) => call?.priority?.priorityKey)).toEqual([3, 1]);
     const seconds = Number(first?.scheduleToCloseTimeout?.seconds);
     expect(seconds >= 60 && seconds <= 65).toBe(true);
+  });
+});
+
+describe('a drain that is cancelled, because something was edited', () => {
+  it('goes on with the refusals of the call that ran', async () => {
+    const requests: DrainRequest['refusals'][] = [];
+    const edit = async () => {
+      const { limits } = cluster.machine;
+      touch({ limits: { ...limits, maxEvictRetries: limits.maxEvictRetries - 1 } });
+      await observe();
+    };
+    cluster.drainNode = ({ refusals }) => {
+      requests.push(refusals);
+      if (requests.length > 1) return { kind: 'drained' };
+      return untilCancelled().catch(() => {
+        throw new CancelledFailure('CANCELLED', [{ refusals: { 'pod-uid': 3 } }]);
+      });
+    };
+    await deleteMachine();
+    await edit();
+    await workflow().result();
+
+    expect(requests).toEqual([undefined, { 'pod-uid': 3 }]);
   });
 });
 

@@ -104,6 +104,7 @@ async function startDeletion(state: MachineState): Promise<void> {
   );
 }
 
-function isForceWanted({ forceDeletion, machine }: MachineState): boolean {
+/** Whether an operator or the Machine asks that the deletion waits for nothing but its VM. */
+export function isForceWanted({ forceDeletion, machine }: MachineState): boolean {
   return forceDeletion || machine.forceDeletion;
 }

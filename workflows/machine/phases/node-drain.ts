@@ -1,6 +1,19 @@
 /** The drain of a Node, whatever it is for: calls the activity until the Node is empty, and waits for budgets in between. */
-import { CancellationScope, isCancellation, patched, proxyActivities, workflowInfo } from '@temporalio/workflow';
-import type { DrainActivities, DrainOutcome, DrainRequest } from '../../../activities/machine/drain/index.ts';
+import {
+  ActivityFailure,
+  CancellationScope,
+  CancelledFailure,
+  isCancellation,
+  patched,
+  proxyActivities,
+  workflowInfo,
+} from '@temporalio/workflow';
+import type {
+  CancelledDrain,
+  DrainActivities,
+  DrainOutcome,
+  DrainRequest,
+} from '../../../activities/machine/drain/index.ts';
 import type { KnownVolumes } from '../../../activities/machine/drain/volumes.ts';
 import { drainTaskQueue } from '../../../api/names.ts';
 import { isActivityFailure, toFailure } from '../../calls/failure.ts';
@@ -54,13 +67,25 @@ export async function drainNode(state: MachineState, drain: NodeDrain): Promise<
     });
   } catch (error) {
     throwIfCancelled();
-    if (isCancellation(error)) return again; // an order came in, or everything has to be read again
+    if (isCancellation(error)) {
+      Object.assign(state, refusalsOf(error));
+      return again; // an order came in, or everything has to be read again
+    }
     if (isActivityFailure(error)) state.stuck = { reported: 'noAnswer', waitingFor: [toFailure(error).message] };
     throw error;
   } finally {
     if (onChange === undefined) delete state.onChange;
     else state.onChange = onChange;
   }
+}
+
+/** How often budgets have refused a drain that was cancelled. Nothing, where no worker had taken it. */
+function refusalsOf(error: unknown): Partial<CancelledDrain> {
+  const cause = error instanceof ActivityFailure ? error.cause : undefined;
+  const { refusals }: Partial<CancelledDrain> = Object(
+    cause instanceof CancelledFailure ? cause.details[0] : undefined,
+  );
+  return refusals === undefined ? {} : { refusals };
 }
 
 /** Nothing of an earlier drain is known any more. */
