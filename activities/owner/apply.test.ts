@@ -14,8 +14,20 @@ import { nothing, setUpOwners, template } from '../../test/support/live-owners.t
 import { isActive } from '../../test/support/machine-facts.ts';
 import { phaseOf } from '../../test/support/owner-world.ts';
 
-const { client, activities, activitiesOf, newDeployment, newLoneSet, sets, own, setPhase, read, planFor, settle } =
-  setUpOwners();
+const {
+  client,
+  events,
+  activities,
+  activitiesOf,
+  newDeployment,
+  newLoneSet,
+  sets,
+  own,
+  setPhase,
+  read,
+  planFor,
+  settle,
+} = setUpOwners();
 
 async function manage({ metadata }: Machine): Promise<Machine> {
   return client.patch(machines, metadata, mergePatch({ metadata: { finalizers: [finalizers.machine] } }));
@@ -238,6 +250,34 @@ describe('actOnOwner', () => {
       expect((await own()).map((machine) => isActive(machine)).toSorted()).toEqual([false, true, true]);
     },
   );
+
+  it('goes on with all others where the API server does not keep a setting of one machine, and reports it on the owner', async () => {
+    const ref = await newDeployment();
+    await settle(ref);
+    const [forgetful, other] = await own();
+    const change = { template: { ...template, spec: { ...template.spec, drainTimeout: '5m' } }, replicas: 3 };
+    await client.patch(machineDeployments, ref, mergePatch({ spec: change }));
+    const patch: KubeClient['patch'] = (resource, key, sent, options) => {
+      const { spec: _, ...kept } = sent.body as { spec?: object };
+      return client.patch(resource, key, key.name === forgetful?.metadata.name ? mergePatch(kept) : sent, options);
+    };
+    const { actOnOwner } = activitiesOf({ ...client, patch });
+    await actOnOwner(ref, 'MachineDeployment', await planFor(ref)); // the set gets it
+    await actOnOwner(ref, 'MachineDeployment', await planFor(ref));
+    const { notKept } = await actOnOwner(ref, 'MachineDeployment', await planFor(ref));
+
+    const name = forgetful?.metadata.name ?? '';
+    expect(notKept).toBe(
+      `the API server does not keep what was written to machine ${name}: {"spec":{"drainTimeout":"5m"}}. ` +
+        'Update the CRDs, or correct the webhook that changes it',
+    );
+    const has = Object.fromEntries((await own()).map(({ metadata, spec }) => [metadata.name, spec?.drainTimeout]));
+    expect(has).toMatchObject({ [name]: undefined, [other?.metadata.name ?? '']: '5m' });
+    expect(Object.keys(has)).toHaveLength(3);
+    expect((await client.get(machineDeployments, ref)).status?.observedGeneration).toBe(2);
+    const ofOwner = events.filter(({ regarding }) => regarding.uid === ref.uid);
+    expect(ofOwner).toContainEqual(expect.objectContaining({ reason: 'SettingsNotKept', note: notKept }));
+  });
 
   it('adds finalizers beside those of others', async () => {
     const ref = await newDeployment({ replicas: 0 });

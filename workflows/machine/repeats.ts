@@ -1,6 +1,7 @@
 /** Writes of a machine's workflow that are not kept: they are repeated with growing pauses. */
 import { patched } from '@temporalio/workflow';
 import { nextRepeat, repeatedAtMs } from '../../api/repeats.ts';
+import { findWhoChanges } from '../calls/kubernetes.ts';
 import { type PhaseOutcome, waitFor } from './outcome.ts';
 import { type Activity, showWait } from './progress.ts';
 import type { MachineState, Repeated } from './state.ts';
@@ -34,8 +35,7 @@ export function held(state: MachineState, { doing }: Pick<Activity, 'doing'>): A
     waitingFor: 'the API server to keep what is written',
     until: new Date(heldUntilMs(state)).toISOString(),
     blockedOn: 'KubernetesApi',
-    unblock:
-      'Find the webhook, policy or controller that changes the Machine or its Node back. The signal retryNow tries at once.',
+    unblock: findWhoChanges('the Machine or its Node'),
   };
 }
 

@@ -26,6 +26,7 @@ import { checkDeadline, watchDeadline } from './deadline.ts';
 import { withRules } from './earlier-readings.ts';
 import { describeOwnerQuery, ownerObservedSignal, progressDeadlineFailure, type RolloutState } from './messages.ts';
 import { isEmpty, isWorthAStep, planOwner } from './plan.ts';
+import { heldMs, isStepHeld, noteStep, seesOther } from './repeats.ts';
 import { doingOf, report, reportError, showBlocker, showHolds } from './report.ts';
 import { newOwnerRun, type OwnerRun, toRolloutState, withOwnCreations, withOwnReplacements } from './state.ts';
 
@@ -108,6 +109,12 @@ async function runOwner(ref: ObjectRef, kind: OwnerKind, before?: RolloutState):
       });
     // Who waits for others is not late because of that.
     if (outcome === 'queued') run.clock = afterOutage(run.clock, Date.now());
+    if (outcome === 'notKept') {
+      void watchDeadline(run).catch(() => undefined);
+      await condition(() => run.refreshNow || seesOther(run) || isLong(), heldMs(run), {
+        summary: 'next try to write what is not kept',
+      });
+    }
     if (outcome === 'waiting') {
       void watchDeadline(run).catch(() => undefined); // cancelled together with the wait below
       await condition(() => run.refreshNow || asksForStep(run) || isLong());
@@ -130,7 +137,8 @@ function countFailures(run: OwnerRun, failuresInARow: number): void {
 
 /** The next run finds out by itself, and knows nothing of the search attribute. */
 function forgetBlocks(run: OwnerRun): void {
-  if (!run.isInvalid && !run.isRefused) return;
+  if (!run.isInvalid && !run.isRefused && !run.notKept) return;
+  delete run.notKept;
   Object.assign(run, { isInvalid: false, isRefused: false });
   showBlocker(run);
 }
@@ -149,7 +157,11 @@ function handleMessages(run: OwnerRun): void {
   const refreshNow = () => {
     run.refreshNow = true;
   };
-  setHandler(retryNowSignal, refreshNow, { description: 'Read everything again now.' });
+  const retryNow = () => {
+    delete run.lastStep;
+    refreshNow();
+  };
+  setHandler(retryNowSignal, retryNow, { description: 'Read everything again now.' });
   setHandler(refreshSignal, refreshNow, { description: 'The owner may be gone: read it live.' });
 }
 
@@ -166,7 +178,7 @@ function isLong(): boolean {
   return workflowInfo().historyLength > maxEvents;
 }
 
-/** gone: the owner does not exist. replaced: it has another template. outdated: the reading is too old. held: by an outage, or until machines have seen what was decided. changing: machines were created or deleted. limited: by the namespace. queued: the same, and only others use the limit. */
+/** gone: the owner does not exist. replaced: it has another template. outdated: the reading is too old. held: by an outage, or until machines have seen what was decided. changing: machines were created or deleted. limited: by the namespace. queued: the same, and only others use the limit. notKept: the last step for the same has changed nothing. */
 type StepOutcome =
   | 'gone'
   | 'done'
@@ -177,6 +189,7 @@ type StepOutcome =
   | 'held'
   | 'limited'
   | 'queued'
+  | 'notKept'
   | 'requestFailed'
   | 'waiting';
 
@@ -206,10 +219,12 @@ async function runStep(run: OwnerRun, observed: OwnerView | undefined): Promise<
     const known = withOwnReplacements(run, withOwnCreations(run, reading));
     const plan = planOwner(known, newName, isReportedLate(run.clock, view));
     if (isEmpty(plan)) countFailures(run, 0);
+    const isHeld = isStepHeld(run, view);
     report(run, view, doingOf(view, isEmpty(plan)));
     if (isEmpty(plan)) return ownerNeeds(view).length === 0 && !run.isInvalid ? 'done' : 'waiting';
+    if (isHeld) return 'notKept';
     for (const { set, id } of plan.create) run.planned.set(set, id);
-    const { outage, replaced = [], limited } = (await actOnOwner(ref, kind, plan)) ?? {};
+    const { isVoid, notKept, outage, replaced = [], limited } = (await actOnOwner(ref, kind, plan)) ?? {};
     const refused = new Set(limited?.names);
     for (const { set, id, names, replaces = {} } of plan.create) {
       run.created.set(set, id);
@@ -227,6 +242,7 @@ async function runStep(run: OwnerRun, observed: OwnerView | undefined): Promise<
     if (limited !== undefined) return limited.isOwn ? 'limited' : 'queued';
     // Nothing was written for a machine whose Node is well by now. What was written comes back as a signal.
     if (isEmpty({ ...plan, replace: [] })) return 'held';
+    if (!isVoid) noteStep(run, view, notKept);
     return plan.create.length > 0 || plan.remove.length > 0 ? 'changing' : 'acted';
   } catch (error) {
     if (!(error instanceof ActivityFailure)) throw error;

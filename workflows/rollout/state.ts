@@ -3,6 +3,7 @@ import type { OwnerKind } from '../../activities/owner/index.ts';
 import type { OwnerSnapshot, OwnerView, RolloutBlockers } from '../../api/model/owner.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import type { Blocker } from '../../api/names.ts';
+import type { Repeat } from '../../api/repeats.ts';
 import type { ProgressClock } from './clock.ts';
 import type { OwnerDescription, RolloutState } from './messages.ts';
 
@@ -29,6 +30,10 @@ export interface OwnerRun {
   readonly unfilled: Set<string>;
   /** Steps in a row in which a request failed. */
   failuresInARow: number;
+  /** The last step that was done. */
+  lastStep?: Repeat;
+  /** What the last steps have written in vain. */
+  notKept?: { readonly message: string; readonly at: string; readonly since: string };
   /** Only while a rollout is under way. */
   clock: ProgressClock | undefined;
   /** How long the rollout may take to make progress, ms. */
