@@ -5,8 +5,8 @@ import { isPaced, nextRepeat, repeatedAtMs } from '../../api/repeats.ts';
 import { showBlocker } from './report.ts';
 import type { OwnerRun } from './state.ts';
 
-/** Steps are up to 2 s apart, ms. */
-const soonMs = 5_000;
+/** So soon a step is a repetition of the same one, ms. On a busy worker it may take some seconds. */
+const soonMs = 60_000;
 
 /** Notes that a step was done for a view. @param message what is not kept, if that is known */
 export function noteStep(run: OwnerRun, view: OwnerView, message?: string): void {
