@@ -129,6 +129,10 @@ const ownerEvents = {
     type: 'Warning',
     when: 'Too many Nodes of a zone or of the cluster are unhealthy together: no unhealthy Machine is replaced meanwhile.',
   },
+  CreationPaused: {
+    type: 'Warning',
+    when: 'Machines of a MachineSet have failed without having joined. The note says why, and until when there is no other one.',
+  },
   SettingsNotKept: {
     type: 'Warning',
     when: 'The API server does not keep settings that a MachineSet or Machine gets from the template. They are written again later.',

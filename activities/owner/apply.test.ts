@@ -279,6 +279,61 @@ describe('actOnOwner', () => {
     expect(ofOwner).toContainEqual(expect.objectContaining({ reason: 'SettingsNotKept', note: notKept }));
   });
 
+  it('records on a set that machines have failed without having joined, once for a try, and forgets it when one joins', async () => {
+    const ref = await newDeployment({
+      replicas: 2,
+      template: { ...template, spec: { ...template.spec, creationTimeout: '15s' } },
+    });
+    await settle(ref);
+    const fail = async (machine: Machine | undefined) => {
+      const status = {
+        currentStatus: { phase: 'Failed' },
+        lastOperation: { type: 'Create', state: 'Failed', description: 'the VM has failed' },
+      };
+      const key = machine?.metadata ?? { namespace: '', name: '' };
+      await client.patch(machines, key, mergePatch({ status }), { subresource: 'status' });
+    };
+    const step = async () => activities.actOnOwner(ref, 'MachineDeployment', await planFor(ref));
+    const tries = async () => JSON.parse((await sets())[0]?.metadata.annotations?.[names.failedTries] ?? 'null');
+
+    const [first, second] = await own();
+    const startMs = Date.now();
+    await fail(first);
+    await step();
+    const recorded = await tries();
+    expect(recorded).toMatchObject({ count: 1, since: first?.metadata.creationTimestamp, reason: 'the VM has failed' });
+    const pauseMs = Date.parse(recorded.until) - startMs;
+    expect(pauseMs).toBeGreaterThan(13_000);
+    expect(pauseMs).toBeLessThan(60_000);
+    await fail(second);
+    await step();
+    expect(await tries()).toEqual(recorded);
+    expect(await own()).toEqual([]);
+    expect((await planFor(ref)).create).toEqual([]);
+    expect(
+      events.filter(({ reason, regarding }) => reason === 'CreationPaused' && regarding.uid === ref.uid),
+    ).toHaveLength(1);
+
+    const [set] = await sets();
+    const over = JSON.stringify({ ...recorded, until: '2020-01-01T00:00:00Z' });
+    await client.patch(
+      machineSets,
+      set!.metadata,
+      mergePatch({ metadata: { annotations: { [names.failedTries]: over } } }),
+    );
+    await step();
+    expect(await tries()).toEqual({ ...recorded, until: undefined });
+    const [third, fourth] = await own();
+    await fail(third);
+    await step();
+    expect(await tries()).toMatchObject({ count: 2, since: recorded.since });
+
+    await setPhase(fourth!, 'Running');
+    await step();
+    expect(await tries()).toBeNull();
+    expect(await own()).toHaveLength(2);
+  });
+
   it('adds finalizers beside those of others', async () => {
     const ref = await newDeployment({ replicas: 0 });
     await client.patch(machineDeployments, ref, mergePatch({ metadata: { finalizers: ['example.com/other'] } }));

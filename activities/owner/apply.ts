@@ -10,6 +10,7 @@ import { names } from '../../api/names.ts';
 import type { KubeObject } from '../../api/objects.ts';
 import { replicasAnnotations } from '../../api/owner/bounds.ts';
 import { encodeCreation, isRecorded, recordedCreation } from '../../api/owner/creations.ts';
+import { triesAnnotation, withNextTry } from '../../api/owner/failed-tries.ts';
 import { limitsOf } from '../../api/owner/limits.ts';
 import { toNewMachine, toNewMachineSet } from '../../api/owner/new-objects.ts';
 import type { OwnerDeployment, OwnerSet } from '../../api/owner/objects.ts';
@@ -20,6 +21,7 @@ import { isAlreadyExists, StatusError } from '../../kube/errors.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { ignoreGoneOrChanged, update } from '../../kube/update.ts';
 import { adoptSets, changeOwners, markMachines } from './adoption.ts';
+import { recordTries } from './failed-tries.ts';
 import { addFinalizers, release, removeFinalizer } from './finalizers.ts';
 import { updateInPlace } from './in-place.ts';
 import { noteKept, reportNotKept } from './not-kept.ts';
@@ -70,10 +72,16 @@ async function runStep(step: Step, failures: Failures): Promise<StepResult> {
   const replaced: string[] = [];
   const { scaled, limited } = await changeSets(step, owner, failures);
   await inBatches(step, plan.preserve ?? [], (change) => changePreservation(step, change));
-  await inBatches(step, plan.remove, async (candidate, set) => {
-    const isDeleted = await deleteMachine(step, candidate, set, failures);
-    if (isDeleted && candidate.isOfReplacement) replaced.push(candidate.name);
-  });
+  const failed: Candidate[] = [];
+  try {
+    await inBatches(step, plan.remove, async (candidate, set) => {
+      const isDeleted = await deleteMachine(step, candidate, set, failures);
+      if (isDeleted && candidate.isOfReplacement) replaced.push(candidate.name);
+      if (isDeleted && candidate.failedToJoin) failed.push(candidate);
+    });
+  } finally {
+    await recordTries(step, owner, failed);
+  }
   await updateInPlace(step);
   await inBatches(step, plan.settings ?? [], (machine, set) => updateMachine(step, machine, set));
   for (const { name, uid, resourceVersion } of plan.forget ?? []) {
@@ -212,6 +220,7 @@ async function changeSet(step: Step, { deployment }: Owner, name: string, scaled
         deployment !== undefined &&
         replicasAnnotations(api, deployment, scale.announcedReplicas)),
       ...(isCompleted && { [names.creating]: null }),
+      ...(scale?.forgetsTries ? triesAnnotation(undefined) : creation && withNextTry(set)),
       ...(creation !== undefined && { [names.creating]: encodeCreation(creation) }),
     };
     const settings = settingsNow(set);

@@ -15,6 +15,7 @@ import type { OwnerKind } from '../../activities/owner/index.ts';
 import type { OwnerView } from '../../api/model/owner.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { maxLabelLength, safeAlphabet } from '../../api/names.ts';
+import { nextTryMs, withoutPauses } from '../../api/owner/failed-tries.ts';
 import { ownerNeeds } from '../../api/owner/needs.ts';
 import { sumOf } from '../../api/owner/set-counts.ts';
 import { isOutage, toFailure } from '../calls/failure.ts';
@@ -117,7 +118,9 @@ async function runOwner(ref: ObjectRef, kind: OwnerKind, before?: RolloutState):
     }
     if (outcome === 'waiting') {
       void watchDeadline(run).catch(() => undefined); // cancelled together with the wait below
-      await condition(() => run.refreshNow || asksForStep(run) || isLong());
+      const isAwake = () => run.refreshNow || asksForStep(run) || isLong();
+      if (run.nextTryMs === Number.POSITIVE_INFINITY) await condition(isAwake);
+      else await condition(isAwake, Math.max(1, run.nextTryMs - Date.now()), { summary: 'next try to make machines' });
     }
   }
 }
@@ -159,6 +162,7 @@ function handleMessages(run: OwnerRun): void {
   };
   const retryNow = () => {
     delete run.lastStep;
+    run.isRetry = true;
     refreshNow();
   };
   setHandler(retryNowSignal, retryNow, { description: 'Read everything again now.' });
@@ -216,13 +220,16 @@ async function runStep(run: OwnerRun, observed: OwnerView | undefined): Promise<
     await checkDeadline(run, view);
     const isComplete = sumOf(view.sets, ({ active }) => active) >= view.replicas;
     if (isComplete) run.unfilled.clear(); // nothing has to be made in their place
-    const known = withOwnReplacements(run, withOwnCreations(run, reading));
+    const seen = withOwnReplacements(run, withOwnCreations(run, reading));
+    const known = run.isRetry ? { ...seen, view: withoutPauses(seen.view) } : seen;
+    run.nextTryMs = nextTryMs(known.view);
     const plan = planOwner(known, newName, isReportedLate(run.clock, view));
     if (isEmpty(plan)) countFailures(run, 0);
     const isHeld = isStepHeld(run, view);
     report(run, view, doingOf(view, isEmpty(plan)));
     if (isEmpty(plan)) return ownerNeeds(view).length === 0 && !run.isInvalid ? 'done' : 'waiting';
     if (isHeld) return 'notKept';
+    run.isRetry = false;
     for (const { set, id } of plan.create) run.planned.set(set, id);
     const { isVoid, notKept, outage, replaced = [], limited } = (await actOnOwner(ref, kind, plan)) ?? {};
     const refused = new Set(limited?.names);

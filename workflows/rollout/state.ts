@@ -18,6 +18,10 @@ export interface OwnerRun {
   reader?: string;
   /** A signal asks for the next reading at once. */
   refreshNow: boolean;
+  /** Somebody asks for a step now: no set waits for its next try. */
+  isRetry: boolean;
+  /** When the first set that waits may have machines again, ms since the epoch; Infinity: none waits. */
+  nextTryMs: number;
   /** When the next step may start, ms since the epoch. */
   nextStepMs: number;
   /** By set, the id of the last creation that this run has completed. */
@@ -58,6 +62,8 @@ export function newOwnerRun(ref: ObjectRef, kind: OwnerKind, before: RolloutStat
     ref,
     kind,
     refreshNow: false,
+    isRetry: false,
+    nextTryMs: Number.POSITIVE_INFINITY,
     nextStepMs: 0,
     created: new Map(),
     refused: new Map(),
