@@ -314,6 +314,8 @@ export interface TemplateDialect {
    *   out: the owner goes on with it.
    */
   problemOf(spec: object | undefined, existing: readonly (object | undefined)[]): string | undefined;
+  /** Creation timeout of a new machine of a set, s; undefined: the default. */
+  creationSecondsOf(set: OwnerSet): number | undefined;
   /** Annotations and spec of a new machine of a set. */
   toMachine(set: OwnerSet): { readonly annotations: Readonly<Record<string, string>>; readonly spec: object };
 }
@@ -382,6 +384,8 @@ export interface OwnedMachineDialect {
   /** The API's own word for where the machine is, a deletion included, for people; empty for a new machine. */
   phaseOf(machine: KubeObject): string;
   hasVm(machine: KubeObject): boolean;
+  /** Whether a machine has failed without having joined. */
+  failedToJoin(machine: KubeObject): boolean;
   /** Since when a machine that works has done so without a break, ms since the epoch. */
   readySinceMs(machine: KubeObject): number;
   /** What the machine says of its last operation, on one line, and the code if it was refused. */

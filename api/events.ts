@@ -128,7 +128,7 @@ export const sourceEvents = {
 export type SourceEvent = keyof typeof sourceEvents;
 
 /** On the owners of machines. */
-const replacementEvents = {
+const ownerEvents = {
   ReplacingMachine: {
     type: 'Normal',
     when: 'A Machine was unhealthy for longer than its health timeout and is replaced. The note says since when.',
@@ -136,6 +136,14 @@ const replacementEvents = {
   ReplacementHeld: {
     type: 'Warning',
     when: 'Too many Nodes of a zone or of the cluster are unhealthy together: no unhealthy Machine is replaced meanwhile.',
+  },
+  CreationPaused: {
+    type: 'Warning',
+    when: 'Machines of a MachineSet have failed without having joined. The note says why, and until when there is no other one.',
+  },
+  SettingsNotKept: {
+    type: 'Warning',
+    when: 'The API server does not keep settings that a MachineSet or Machine gets from the template. They are written again later.',
   },
 } as const satisfies Record<string, EventMeaning>;
 
@@ -158,7 +166,7 @@ export const setEvents = {
     when: 'The set has more Machines than it may: no Machine is created until it has fewer.',
   },
   UnfrozeMachineSet: { type: 'Normal', when: 'The set is not frozen any more.' },
-  ...replacementEvents,
+  ...ownerEvents,
   ...invalidSpec,
   ...runFailed,
 } as const satisfies Record<string, EventMeaning>;
@@ -187,7 +195,7 @@ export const deploymentEvents = {
     type: 'Warning',
     when: 'The API server refuses the template that spec.rollbackTo asks for. The field is cleared. The note says why.',
   },
-  ...replacementEvents,
+  ...ownerEvents,
   ...invalidSpec,
   ...runFailed,
 } as const satisfies Record<string, EventMeaning>;

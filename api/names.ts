@@ -109,6 +109,11 @@ export const names = {
    * workflow.
    */
   creating: `${prefix}creating`,
+  /**
+   * MachineSet: JSON of how many tries in a row have made no machine that joined, and until when there is no other one.
+   * Removed when a machine has joined. Written by its owner's workflow.
+   */
+  failedTries: `${prefix}failed-tries`,
   /** MachineDeployment, MachineSet without one: limit of the surge machines of its namespace. Written by users. */
   maxSurge: `${prefix}max-surge-in-namespace`,
   /**

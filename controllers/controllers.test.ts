@@ -212,6 +212,17 @@ describe('the controller of machines', () => {
     expect(sent).toHaveLength(2);
   });
 
+  it('does not signal that a node still lacks the same, whatever its kubelet reports', async () => {
+    await seeMachine('Running');
+    await seeNode('True');
+    const [machine] = stores.machines.store.list();
+    stores.machines.put({ ...machine, spec: { nodeTemplate: { metadata: { labels: { pool: 'a' } } } } } as KubeObject);
+    await controller.handle('n/m');
+    sent = [];
+    for (let reports = 0; reports < 3; reports++) await seeNode('True');
+    expect(sent).toEqual([]);
+  });
+
   it('signals a machine at rest whose finalizer was removed', async () => {
     await seeMachine('Running');
     await seeNode('True');

@@ -14,8 +14,20 @@ import { nothing, setUpOwners, template } from '../../test/support/live-owners.t
 import { isActive } from '../../test/support/machine-facts.ts';
 import { phaseOf } from '../../test/support/owner-world.ts';
 
-const { client, activities, activitiesOf, newDeployment, newLoneSet, sets, own, setPhase, read, planFor, settle } =
-  setUpOwners();
+const {
+  client,
+  events,
+  activities,
+  activitiesOf,
+  newDeployment,
+  newLoneSet,
+  sets,
+  own,
+  setPhase,
+  read,
+  planFor,
+  settle,
+} = setUpOwners();
 
 async function manage({ metadata }: Machine): Promise<Machine> {
   return client.patch(machines, metadata, mergePatch({ metadata: { finalizers: [finalizers.machine] } }));
@@ -238,6 +250,89 @@ describe('actOnOwner', () => {
       expect((await own()).map((machine) => isActive(machine)).toSorted()).toEqual([false, true, true]);
     },
   );
+
+  it('goes on with all others where the API server does not keep a setting of one machine, and reports it on the owner', async () => {
+    const ref = await newDeployment();
+    await settle(ref);
+    const [forgetful, other] = await own();
+    const change = { template: { ...template, spec: { ...template.spec, drainTimeout: '5m' } }, replicas: 3 };
+    await client.patch(machineDeployments, ref, mergePatch({ spec: change }));
+    const patch: KubeClient['patch'] = (resource, key, sent, options) => {
+      const { spec: _, ...kept } = sent.body as { spec?: object };
+      return client.patch(resource, key, key.name === forgetful?.metadata.name ? mergePatch(kept) : sent, options);
+    };
+    const { actOnOwner } = activitiesOf({ ...client, patch });
+    await actOnOwner(ref, 'MachineDeployment', await planFor(ref)); // the set gets it
+    await actOnOwner(ref, 'MachineDeployment', await planFor(ref));
+    const { notKept } = await actOnOwner(ref, 'MachineDeployment', await planFor(ref));
+
+    const name = forgetful?.metadata.name ?? '';
+    expect(notKept).toBe(
+      `the API server does not keep what was written to machine ${name}: {"spec":{"drainTimeout":"5m"}}. ` +
+        'Update the CRDs, or correct the webhook that changes it',
+    );
+    const has = Object.fromEntries((await own()).map(({ metadata, spec }) => [metadata.name, spec?.drainTimeout]));
+    expect(has).toMatchObject({ [name]: undefined, [other?.metadata.name ?? '']: '5m' });
+    expect(Object.keys(has)).toHaveLength(3);
+    expect((await client.get(machineDeployments, ref)).status?.observedGeneration).toBe(2);
+    const ofOwner = events.filter(({ regarding }) => regarding.uid === ref.uid);
+    expect(ofOwner).toContainEqual(expect.objectContaining({ reason: 'SettingsNotKept', note: notKept }));
+  });
+
+  it('records on a set that machines have failed without having joined, once for a try, and forgets it when one joins', async () => {
+    const ref = await newDeployment({
+      replicas: 2,
+      template: { ...template, spec: { ...template.spec, creationTimeout: '15s' } },
+    });
+    await settle(ref);
+    const fail = async (machine: Machine | undefined) => {
+      const status = {
+        currentStatus: { phase: 'Failed' },
+        lastOperation: { type: 'Create', state: 'Failed', description: 'the VM has failed' },
+      };
+      const key = machine?.metadata ?? { namespace: '', name: '' };
+      await client.patch(machines, key, mergePatch({ status }), { subresource: 'status' });
+    };
+    const step = async () => activities.actOnOwner(ref, 'MachineDeployment', await planFor(ref));
+    const tries = async () => JSON.parse((await sets())[0]?.metadata.annotations?.[names.failedTries] ?? 'null');
+
+    const [first, second] = await own();
+    const startMs = Date.now();
+    await fail(first);
+    await step();
+    const recorded = await tries();
+    expect(recorded).toMatchObject({ count: 1, since: first?.metadata.creationTimestamp, reason: 'the VM has failed' });
+    const pauseMs = Date.parse(recorded.until) - startMs;
+    expect(pauseMs).toBeGreaterThan(13_000);
+    expect(pauseMs).toBeLessThan(60_000);
+    await fail(second);
+    await step();
+    expect(await tries()).toEqual(recorded);
+    expect(await own()).toEqual([]);
+    expect((await planFor(ref)).create).toEqual([]);
+    expect(
+      events.filter(({ reason, regarding }) => reason === 'CreationPaused' && regarding.uid === ref.uid),
+    ).toHaveLength(1);
+
+    const [set] = await sets();
+    const over = JSON.stringify({ ...recorded, until: '2020-01-01T00:00:00Z' });
+    await client.patch(
+      machineSets,
+      set!.metadata,
+      mergePatch({ metadata: { annotations: { [names.failedTries]: over } } }),
+    );
+    await step();
+    expect(await tries()).toEqual({ ...recorded, until: undefined });
+    const [third, fourth] = await own();
+    await fail(third);
+    await step();
+    expect(await tries()).toMatchObject({ count: 2, since: recorded.since });
+
+    await setPhase(fourth!, 'Running');
+    await step();
+    expect(await tries()).toBeNull();
+    expect(await own()).toHaveLength(2);
+  });
 
   it('adds finalizers beside those of others', async () => {
     const ref = await newDeployment({ replicas: 0 });

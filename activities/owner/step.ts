@@ -61,6 +61,8 @@ export interface StepResult {
   readonly replaced?: readonly string[];
   /** What a rollback has done, for people; left out where there was none. */
   readonly rolledBack?: string;
+  /** What settings of machines the API server does not keep, for people; left out where it keeps all. */
+  readonly notKept?: string;
   /** A limit of the namespace keeps machines from being created; left out where none does. */
   readonly limited?: LimitWait & { readonly names: readonly string[] };
 }
@@ -69,6 +71,8 @@ export interface Step extends OwnerContext {
   readonly plan: OwnerPlan;
   /** Aborts when nobody waits for the step any longer. */
   readonly signal: AbortSignal;
+  /** Settings that are not kept, each with its object. */
+  notKept?: string[];
   /** What was read of the owner and its sets last: it serves for a while. */
   reading?: Reading;
 }

@@ -16,12 +16,13 @@ import type { KubeObject } from '../objects.ts';
 import type { OwnerSet } from '../owner/objects.ts';
 import { problemsOfNodeTemplate } from './machine/node-template.ts';
 import { isPreserveValue } from './machine/preservation.ts';
-import { isTimeout, limitsProblem, requestOf, stageOf } from './machine/snapshot.ts';
+import { isTimeout, limitsProblem, requestOf, secondsOr, stageOf } from './machine/snapshot.ts';
 import {
   annotations,
   annotationsNotCopied,
   labels,
   type MachineDeploymentConditionReason,
+  type OperationType,
   orchestrationTypes,
   priorities,
   reasonsUnderWay,
@@ -62,6 +63,10 @@ const template: TemplateDialect = {
     if (!name) return 'spec.template.spec.class.name is missing: set it to the name of a MachineClass';
     return limitsProblem(spec, 'spec.template.spec') ?? newNodeTemplateProblem(spec, existing);
   },
+  creationSecondsOf({ metadata, spec }: MachineSet) {
+    const text = metadata.annotations?.[annotations.effectiveCreationTimeout] ?? spec?.template?.spec?.creationTimeout;
+    return secondsOr(undefined, text);
+  },
   toMachine({ metadata, spec }: OwnerSet) {
     const ofTemplate = spec?.template?.metadata?.annotations;
     const creationTimeout = metadata.annotations?.[annotations.effectiveCreationTimeout];
@@ -95,6 +100,8 @@ const ofMachines: OwnedMachineDialect = {
   phaseOf: ({ metadata, status }: Machine) =>
     metadata.deletionTimestamp === undefined ? (status?.currentStatus?.phase ?? '') : 'Terminating',
   hasVm: ({ spec }: Machine) => spec?.providerID !== undefined,
+  failedToJoin: (machine: Machine) =>
+    stageOf(machine) === 'failed' && machine.status?.lastOperation?.type === ('Create' satisfies OperationType),
   /** By the condition of its Node, or without one since it is in its phase. */
   readySinceMs({ metadata, status }: Machine) {
     const ready = status?.conditions?.find(({ type }) => type === 'Ready');

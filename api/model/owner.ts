@@ -21,7 +21,7 @@ export interface SetView {
   /**
    * status: the generation is not recorded, or it reports a failure that is over. annotations: the new set has to announce
    * other replicas (`replicasToAnnounce`), an old set that is not empty those of its deployment, or a completed creation is
-   * still recorded and no rollout is under way.
+   * still recorded and no rollout is under way, or tries that count no more are.
    */
   readonly outdated: readonly Outdated[];
   /** Replicas of its deployment as its annotation has them; left out where it has none. */
@@ -67,6 +67,18 @@ export interface SetView {
   readonly machinesBehind?: number;
   /** Machines that are updated in place; left out where there are none. */
   readonly updates?: UpdateCounts;
+  /** Tries in a row to make machines of it of which none has joined; left out where there are none. */
+  readonly failedTries?: {
+    readonly count: number;
+    /** Why one has failed. */
+    readonly reason: string;
+    /** When the next try may begin, RFC 3339; left out while it is under way. */
+    readonly until?: string;
+    /** No machine is created in it before. */
+    readonly isPaused?: true;
+  };
+  /** Its record of such tries counts no more; left out otherwise. */
+  readonly hasOldTries?: true;
 }
 
 /** Active machines of a set that are updated in place. The first three are 0 but for an old set of an in-place update. */
@@ -192,6 +204,8 @@ export interface Candidate {
   readonly unneeded?: true;
   /** It is replaced because it was unhealthy, or was made in place of such a machine and has failed; left out otherwise. */
   readonly isOfReplacement?: true;
+  /** Why it has Failed without having joined, and its creationTimestamp; left out otherwise. */
+  readonly failedToJoin?: { readonly createdAt: string; readonly reason: string };
 }
 
 /** A machine that its set keeps from now on although it has failed, or no more. */
@@ -379,6 +393,8 @@ export interface PlannedScale {
   readonly completed?: string;
   /** It gets what its deployment says by now; left out otherwise. */
   readonly settings?: true;
+  /** Its record of failed tries is removed; left out otherwise. */
+  readonly forgetsTries?: true;
 }
 
 /** Machines to create in a set, by name: a repeated step creates the same machines. */

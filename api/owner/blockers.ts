@@ -5,6 +5,7 @@ import type { RolloutBlockers } from '../model/owner.ts';
 import type { Blocker } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
 import { isAvailable, minReadySecondsOf } from './availability.ts';
+import { recordedTries, triesText } from './failed-tries.ts';
 import { refusalOf } from './failure.ts';
 import { isActive } from './machines.ts';
 import type { OwnerDeployment, OwnerSet } from './objects.ts';
@@ -56,7 +57,10 @@ function problemOf(api: OwnerApi, deployment: OwnerDeployment, own: readonly Own
   const newSet = newSetAmong(api, deployment, own);
   const failure = refusalOf(api, deployment, own, newSet);
   if (failure !== undefined) return `${failure.reason}: ${failure.message}`.slice(0, maxReasonLength);
-  if (newSet === undefined || !api.owner.isClosed(newSet, deployment)) return undefined;
+  if (newSet === undefined) return undefined;
+  const tries = recordedTries(api, newSet, deployment.spec?.replicas ?? 0);
+  if (tries?.until !== undefined) return triesText(newSet.metadata.name, tries);
+  if (!api.owner.isClosed(newSet, deployment)) return undefined;
   return `no machine may be created in MachineSet ${newSet.metadata.name}, as it or its deployment is frozen`;
 }
 

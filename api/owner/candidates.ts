@@ -3,6 +3,7 @@ import type { OwnerApi, OwnerApiAt } from '../dialect.ts';
 import type { Candidate, MachineBehind, OwnerView, SetView } from '../model/owner.ts';
 import type { KubeObject } from '../objects.ts';
 import { isAvailable } from './availability.ts';
+import { failureToJoin } from './failed-tries.ts';
 import { isLeaving } from './health.ts';
 import { byDeletionOrder, isActive, isSetAside, isStarting, isToBeReplaced, isUnneeded } from './machines.ts';
 import type { OwnerSet } from './objects.ts';
@@ -84,9 +85,11 @@ function isDoomed({ failed, unneeded }: Candidate): boolean {
 function toCandidate(api: OwnerApiAt, owner: KubeObject, machine: KubeObject, set: string): Candidate {
   const { name, uid, resourceVersion } = machine.metadata;
   const failed = isToBeReplaced(api, machine);
+  const failedToJoin = failed ? failureToJoin(api, machine) : undefined;
   return {
     ...{ name, uid, resourceVersion, set, failed },
     ...(!failed && isUnneeded(api, owner, machine) && { unneeded: true as const }),
     ...(isLeaving(api, machine) && { isOfReplacement: true as const }),
+    ...(failedToJoin && { failedToJoin }),
   };
 }

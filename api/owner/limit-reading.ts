@@ -3,6 +3,7 @@ import type { OwnerApi } from '../dialect.ts';
 import type { LimitReading, LimitUse } from '../model/limits.ts';
 import type { KubeObject } from '../objects.ts';
 import { recordedCreation } from './creations.ts';
+import { isBetweenTries } from './failed-tries.ts';
 import { lowestOf, surgeOf } from './limit-use.ts';
 import { limitsOf } from './limits.ts';
 import { isActive, isBeingReplaced } from './machines.ts';
@@ -31,6 +32,7 @@ export function toLimitReading(
   const useOf = (kind: 'MachineDeployment' | 'MachineSet', owner: OwnerSet, own: readonly OwnerSet[]): LimitUse => {
     const theirs = own.flatMap((set) => bySet.get(set.metadata.uid) ?? []);
     const open = own.filter((set) => set.metadata.deletionTimestamp === undefined);
+    const trying = open.filter((set) => !isBetweenTries(set));
     const activeIn = (set: OwnerSet) =>
       (bySet.get(set.metadata.uid) ?? []).filter((machine) => isActive(api, machine)).length;
     const limits = limitsOf(owner);
@@ -42,7 +44,7 @@ export function toLimitReading(
       provisioning: countProvisioning(api, theirs),
       surplus: theirs.filter((machine) => !isBeingReplaced(machine)).length - (owner.spec?.replicas ?? 0),
       wanted: open.reduce((sum, set) => sum + Math.max(0, (set.spec?.replicas ?? 0) - activeIn(set)), 0),
-      pending: open.flatMap((set) => recordedCreation(set)?.names.filter((name) => !existing.has(name)) ?? []),
+      pending: trying.flatMap((set) => recordedCreation(set)?.names.filter((name) => !existing.has(name)) ?? []),
     };
   };
   const ofDeployments = deployments.map((deployment) => {

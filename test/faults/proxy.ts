@@ -31,6 +31,8 @@ export type Fault =
   | { kind: 'hang' }
   /** Asks the server for the objects with this label alone. */
   | { kind: 'select'; labelSelector: string }
+  /** Forwards the request with another body, as a webhook that changes what is stored. */
+  | { kind: 'alter'; body(sent: unknown): unknown }
   /** Forwards the request after a while. */
   | { kind: 'delay'; ms: number }
   /** Forwards every part of the answer so much later than it came, as a watch that is behind. */
@@ -117,13 +119,15 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
     for await (const chunk of request) chunks.push(chunk as Buffer);
     const gone = new AbortController();
     response.on('close', () => gone.abort());
+    const sent = Buffer.concat(chunks);
+    const altered = fault?.kind === 'alter' ? Buffer.from(JSON.stringify(fault.body(JSON.parse(String(sent))))) : sent;
     const { host: _host, connection: _connection, 'transfer-encoding': _encoding, ...headers } = request.headers;
     const answer = await agent.request({
       origin: url.origin,
       path: url.pathname + url.search,
       method: (request.method ?? 'GET') as 'GET',
-      headers: { ...headers, ...login },
-      body: chunks.length > 0 ? Buffer.concat(chunks) : null,
+      headers: { ...headers, ...login, ...(altered !== sent && { 'content-length': String(altered.length) }) },
+      body: altered.length > 0 ? altered : null,
       signal: gone.signal,
     });
     if (fault?.kind === 'lose-answer') {

@@ -4,6 +4,11 @@ import { type Failure, isActivityFailure, toFailure } from './failure.ts';
 /** What a person can do about a request that is refused or not answered. */
 export const checkApiServers = 'Check that the API servers answer Millwright and that its account may do this.';
 
+/** What a person can do about writes that are not kept. @param what which objects were written */
+export function findWhoChanges(what: string): string {
+  return `Find the webhook, policy or controller that changes ${what} back. The signal retryNow tries at once.`;
+}
+
 /** How an outage is waited for. */
 export interface OutageOptions {
   readonly firstPauseMs: number;

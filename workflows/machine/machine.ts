@@ -105,6 +105,7 @@ async function runPhases(state: MachineState, list: readonly Phase[], isOver = (
       (i > list.indexOf(followNode) && isNodeDeleted(state)) || (i > list.indexOf(maintain) && mustMaintain);
     if (outcome.kind === 'wait' && list === phases && isDue && patched('due-in-an-earlier-phase')) outcome = again;
     if (outcome.kind === 'again') outcome = againOrWait(state, i);
+    else if (outcome.kind === 'wait') delete state.repeats.phase; // it has a pause of its own
     if (outcome.kind === 'wait') {
       const timeoutMs = Math.min(outcome.timeoutMs ?? Infinity, heldUntilMs(state) - Date.now());
       await waitForChange(state, before, timeoutMs);

@@ -1,16 +1,17 @@
 /** Writes of a machine's workflow that are not kept: they are repeated with growing pauses. */
 import { patched } from '@temporalio/workflow';
-import { nextRepeat, repeatedAtMs } from '../../api/repeats.ts';
+import { isPaced, nextRepeat, repeatedAtMs } from '../../api/repeats.ts';
+import { findWhoChanges } from '../calls/kubernetes.ts';
 import { type PhaseOutcome, waitFor } from './outcome.ts';
-import { type Activity, showWait } from './progress.ts';
+import { type Activity, show, showWait } from './progress.ts';
 import type { MachineState, Repeated } from './state.ts';
 
 const change = 'what-is-not-kept-has-a-pause';
-/** ms */
-const soonMs = 1_000;
+/** So soon a write is a repetition of the same one, ms. A busy worker may need some seconds for each. */
+const defaultSoonMs = 60_000;
 
 /** Notes that a write is made now. @param text what it is made from */
-export function noteWrite({ repeats }: MachineState, what: Repeated, text = ''): void {
+export function noteWrite({ repeats }: MachineState, what: Repeated, text = '', soonMs = defaultSoonMs): void {
   repeats[what] = nextRepeat(repeats[what], text, Date.now(), soonMs);
 }
 
@@ -34,9 +35,15 @@ export function held(state: MachineState, { doing }: Pick<Activity, 'doing'>): A
     waitingFor: 'the API server to keep what is written',
     until: new Date(heldUntilMs(state)).toISOString(),
     blockedOn: 'KubernetesApi',
-    unblock:
-      'Find the webhook, policy or controller that changes the Machine or its Node back. The signal retryNow tries at once.',
+    unblock: findWhoChanges('the Machine or its Node'),
   };
+}
+
+/** Shows what is done with a write. That it is not kept is shown until it is. */
+export function showTry(state: MachineState, activity: Activity): void {
+  const { blockedOn, unblock } = state.progress;
+  const isRepeated = blockedOn === 'KubernetesApi' && Object.values(state.repeats).some(isPaced);
+  show(state, isRepeated ? { ...activity, blockedOn, ...(unblock !== undefined && { unblock }) } : activity);
 }
 
 /** Waits until the write may be made. */

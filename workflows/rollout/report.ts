@@ -10,7 +10,7 @@ import { ownerNeeds, toTasks } from '../../api/owner/needs.ts';
 import { sumOf } from '../../api/owner/set-counts.ts';
 import { waitsOf } from '../../api/owner/waits.ts';
 import type { Failure } from '../calls/failure.ts';
-import { checkApiServers } from '../calls/kubernetes.ts';
+import { checkApiServers, findWhoChanges } from '../calls/kubernetes.ts';
 import { failedRunText } from '../failed-run.ts';
 import { type OwnerDescription, progressDeadlineFailure, type RolloutState } from './messages.ts';
 import type { OwnerRun } from './state.ts';
@@ -19,7 +19,7 @@ const blockedOnKey = defineSearchAttributeKey(searchAttributes.blockedOn, Search
 
 /** Describes a run by its newest reading. */
 export function report(run: OwnerRun, view: OwnerView, doing: string): void {
-  const { clock, blockedBy, description } = run;
+  const { clock, blockedBy, description, notKept } = run;
   const { failedRun, outage, limit, lastError } = description;
   const waitsFor = run.isInvalid ? `a correction of its spec: ${view.problem}` : waitsOf(view);
   run.description = withBlock(run, {
@@ -38,6 +38,7 @@ export function report(run: OwnerRun, view: OwnerView, doing: string): void {
     ...(clock && { progressAt: timeOf(clock.sinceMs), deadline: timeOf(clock.sinceMs + run.deadlineMs) }),
     ...(blockedBy && { blockedBy }),
     ...(run.failuresInARow > 0 && lastError && { lastError }),
+    ...(notKept && { lastError: { code: 'FailedPrecondition', ...notKept } }),
     ...(failedRun && { failedRun }),
   });
   setCurrentDetails(toMarkdown(run.description));
@@ -81,15 +82,20 @@ function timeOf(ms: number): string {
 function withBlock(run: OwnerRun, description: OwnerDescription): OwnerDescription {
   const { blockedOn: _, unblock: __, ...rest } = description;
   const blockedOn = blockerOf(run);
-  const remedy = run.isInvalid ? 'Correct the spec; the change is picked up at once.' : checkApiServers;
-  const isOwn = run.isInvalid || run.isRefused;
-  return { ...rest, ...(blockedOn && { blockedOn }), ...(isOwn && { unblock: remedy }) };
+  const unblock = remedyOf(run);
+  return { ...rest, ...(blockedOn && { blockedOn }), ...(unblock !== undefined && { unblock }) };
+}
+
+function remedyOf({ isInvalid, isRefused, notKept }: OwnerRun): string | undefined {
+  if (isInvalid) return 'Correct the spec; the change is picked up at once.';
+  if (isRefused) return checkApiServers;
+  return notKept && findWhoChanges('its machines and sets');
 }
 
 /** What an owner waits for that people or other systems have to do. */
-function blockerOf({ isInvalid, isHeld, isRefused, blockedBy }: OwnerRun): Blocker | undefined {
+function blockerOf({ isInvalid, isHeld, isRefused, notKept, blockedBy }: OwnerRun): Blocker | undefined {
   if (isInvalid) return 'OwnerSpec';
-  return blockedBy?.blockedOn ?? (isRefused ? 'KubernetesApi' : isHeld ? 'Outage' : undefined);
+  return blockedBy?.blockedOn ?? (isRefused || notKept ? 'KubernetesApi' : isHeld ? 'Outage' : undefined);
 }
 
 /** Sets the search attribute of what the workflow waits for: one event, and only when it changes. */

@@ -135,6 +135,62 @@ async function keepSending(signal: typeof retryNowSignal | typeof refreshSignal,
 
 const namesOf = (plan: OwnerPlan | undefined) => plan?.create.flatMap(({ names }) => names) ?? [];
 
+describe('a set whose machines have failed without having joined', () => {
+  /** It lacks a machine, and may have one in two minutes. */
+  function paused(): OwnerView {
+    const until = new Date(workflows.now() + 120_000).toISOString();
+    const failedTries = { count: 3, reason: 'Internal: no key', until, isPaused: true } as const;
+    return { ...atRest, sets: [{ ...set, total: 2, active: 2, available: 2, failedTries }] };
+  }
+  /** The activity that reads knows the time. */
+  const readClock = () => {
+    observe = () => {
+      const [first] = view?.sets ?? [];
+      if (view === undefined || first?.failedTries?.until === undefined) return;
+      const { isPaused: _, ...tries } = first.failedTries;
+      const isOver = workflows.now() >= Date.parse(first.failedTries.until);
+      if (isOver) view = { ...view, sets: [{ ...first, failedTries: tries }] };
+    };
+  };
+
+  it('gets no other one before its pause is over, is not read meanwhile, and says so', async () => {
+    readClock();
+    await start(paused());
+    await workflows.temporal.advance(119_000);
+    expect([readings, plans.length]).toEqual([1, 0]);
+    expect((await handle.query(describeOwnerQuery)).waitsFor).toContain(
+      'no Node has joined in the last 3 tries: Internal: no key',
+    );
+    await workflows.temporal.advance(2_000);
+    expect(namesOf(plans[0])).toHaveLength(1);
+  });
+
+  it('gets one at once when somebody asks for it, and waits again after that', async () => {
+    readClock();
+    await start(paused());
+    await workflows.temporal.advance(1_000);
+    await handle.signal(retryNowSignal);
+    await workflows.until(() => plans.length > 0);
+    expect(namesOf(plans[0])).toHaveLength(1);
+    view = paused();
+    const before = plans.length;
+    await workflows.temporal.advance(60_000);
+    expect(plans).toHaveLength(before);
+  });
+
+  it('gets one at once when a watcher sees that the pause does not count any more', async () => {
+    readClock();
+    await start(paused());
+    await workflows.temporal.advance(1_000);
+    const { failedTries: _, ...free } = view?.sets[0] ?? set;
+    view = { ...atRest, replicas: 4, sets: [{ ...free, hasOldTries: true, outdated: ['annotations'] }] };
+    await handle.signal(ownerObservedSignal, view);
+    await workflows.until(() => plans.length > 0);
+    expect(plans[0]).toMatchObject({ scale: [{ forgetsTries: true }] });
+    expect(namesOf(plans[0])).toHaveLength(2);
+  });
+});
+
 describe('the workflow of an owner', () => {
   it('completes when there is nothing to do', async () => {
     await start(atRest);

@@ -15,6 +15,7 @@ import type { OwnerKind } from '../../activities/owner/index.ts';
 import type { OwnerView } from '../../api/model/owner.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { maxLabelLength, safeAlphabet } from '../../api/names.ts';
+import { nextTryMs, withoutPauses } from '../../api/owner/failed-tries.ts';
 import { ownerNeeds } from '../../api/owner/needs.ts';
 import { sumOf } from '../../api/owner/set-counts.ts';
 import { isOutage, toFailure } from '../calls/failure.ts';
@@ -26,6 +27,7 @@ import { checkDeadline, watchDeadline } from './deadline.ts';
 import { withRules } from './earlier-readings.ts';
 import { describeOwnerQuery, ownerObservedSignal, progressDeadlineFailure, type RolloutState } from './messages.ts';
 import { isEmpty, isWorthAStep, planOwner } from './plan.ts';
+import { heldMs, isStepHeld, noteStep, seesOther } from './repeats.ts';
 import { doingOf, report, reportError, showBlocker, showHolds } from './report.ts';
 import { newOwnerRun, type OwnerRun, toRolloutState, withOwnCreations, withOwnReplacements } from './state.ts';
 
@@ -108,9 +110,17 @@ async function runOwner(ref: ObjectRef, kind: OwnerKind, before?: RolloutState):
       });
     // Who waits for others is not late because of that.
     if (outcome === 'queued') run.clock = afterOutage(run.clock, Date.now());
+    if (outcome === 'notKept') {
+      void watchDeadline(run).catch(() => undefined);
+      await condition(() => run.refreshNow || seesOther(run) || isLong(), heldMs(run), {
+        summary: 'next try to write what is not kept',
+      });
+    }
     if (outcome === 'waiting') {
       void watchDeadline(run).catch(() => undefined); // cancelled together with the wait below
-      await condition(() => run.refreshNow || asksForStep(run) || isLong());
+      const isAwake = () => run.refreshNow || asksForStep(run) || isLong();
+      if (run.nextTryMs === Number.POSITIVE_INFINITY) await condition(isAwake);
+      else await condition(isAwake, Math.max(1, run.nextTryMs - Date.now()), { summary: 'next try to make machines' });
     }
   }
 }
@@ -130,7 +140,8 @@ function countFailures(run: OwnerRun, failuresInARow: number): void {
 
 /** The next run finds out by itself, and knows nothing of the search attribute. */
 function forgetBlocks(run: OwnerRun): void {
-  if (!run.isInvalid && !run.isRefused) return;
+  if (!run.isInvalid && !run.isRefused && !run.notKept) return;
+  delete run.notKept;
   Object.assign(run, { isInvalid: false, isRefused: false });
   showBlocker(run);
 }
@@ -149,7 +160,12 @@ function handleMessages(run: OwnerRun): void {
   const refreshNow = () => {
     run.refreshNow = true;
   };
-  setHandler(retryNowSignal, refreshNow, { description: 'Read everything again now.' });
+  const retryNow = () => {
+    delete run.lastStep;
+    run.isRetry = true;
+    refreshNow();
+  };
+  setHandler(retryNowSignal, retryNow, { description: 'Read everything again now.' });
   setHandler(refreshSignal, refreshNow, { description: 'The owner may be gone: read it live.' });
 }
 
@@ -166,7 +182,7 @@ function isLong(): boolean {
   return workflowInfo().historyLength > maxEvents;
 }
 
-/** gone: the owner does not exist. replaced: it has another template. outdated: the reading is too old. held: by an outage, or until machines have seen what was decided. changing: machines were created or deleted. limited: by the namespace. queued: the same, and only others use the limit. */
+/** gone: the owner does not exist. replaced: it has another template. outdated: the reading is too old. held: by an outage, or until machines have seen what was decided. changing: machines were created or deleted. limited: by the namespace. queued: the same, and only others use the limit. notKept: the last step for the same has changed nothing. */
 type StepOutcome =
   | 'gone'
   | 'done'
@@ -177,6 +193,7 @@ type StepOutcome =
   | 'held'
   | 'limited'
   | 'queued'
+  | 'notKept'
   | 'requestFailed'
   | 'waiting';
 
@@ -203,13 +220,18 @@ async function runStep(run: OwnerRun, observed: OwnerView | undefined): Promise<
     await checkDeadline(run, view);
     const isComplete = sumOf(view.sets, ({ active }) => active) >= view.replicas;
     if (isComplete) run.unfilled.clear(); // nothing has to be made in their place
-    const known = withOwnReplacements(run, withOwnCreations(run, reading));
+    const seen = withOwnReplacements(run, withOwnCreations(run, reading));
+    const known = run.isRetry ? { ...seen, view: withoutPauses(seen.view) } : seen;
+    run.nextTryMs = nextTryMs(known.view);
     const plan = planOwner(known, newName, isReportedLate(run.clock, view));
     if (isEmpty(plan)) countFailures(run, 0);
+    const isHeld = isStepHeld(run, view);
     report(run, view, doingOf(view, isEmpty(plan)));
     if (isEmpty(plan)) return ownerNeeds(view).length === 0 && !run.isInvalid ? 'done' : 'waiting';
+    if (isHeld) return 'notKept';
+    run.isRetry = false;
     for (const { set, id } of plan.create) run.planned.set(set, id);
-    const { outage, replaced = [], limited } = (await actOnOwner(ref, kind, plan)) ?? {};
+    const { isVoid, notKept, outage, replaced = [], limited } = (await actOnOwner(ref, kind, plan)) ?? {};
     const refused = new Set(limited?.names);
     for (const { set, id, names, replaces = {} } of plan.create) {
       run.created.set(set, id);
@@ -227,6 +249,7 @@ async function runStep(run: OwnerRun, observed: OwnerView | undefined): Promise<
     if (limited !== undefined) return limited.isOwn ? 'limited' : 'queued';
     // Nothing was written for a machine whose Node is well by now. What was written comes back as a signal.
     if (isEmpty({ ...plan, replace: [] })) return 'held';
+    if (!isVoid) noteStep(run, view, notKept);
     return plan.create.length > 0 || plan.remove.length > 0 ? 'changing' : 'acted';
   } catch (error) {
     if (!(error instanceof ActivityFailure)) throw error;

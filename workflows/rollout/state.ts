@@ -3,6 +3,7 @@ import type { OwnerKind } from '../../activities/owner/index.ts';
 import type { OwnerSnapshot, OwnerView, RolloutBlockers } from '../../api/model/owner.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import type { Blocker } from '../../api/names.ts';
+import type { Repeat } from '../../api/repeats.ts';
 import type { ProgressClock } from './clock.ts';
 import type { OwnerDescription, RolloutState } from './messages.ts';
 
@@ -17,6 +18,10 @@ export interface OwnerRun {
   reader?: string;
   /** A signal asks for the next reading at once. */
   refreshNow: boolean;
+  /** Somebody asks for a step now: no set waits for its next try. */
+  isRetry: boolean;
+  /** When the first set that waits may have machines again, ms since the epoch; Infinity: none waits. */
+  nextTryMs: number;
   /** When the next step may start, ms since the epoch. */
   nextStepMs: number;
   /** By set, the id of the last creation that this run has completed. */
@@ -29,6 +34,10 @@ export interface OwnerRun {
   readonly unfilled: Set<string>;
   /** Steps in a row in which a request failed. */
   failuresInARow: number;
+  /** The last step that was done. */
+  lastStep?: Repeat;
+  /** What the last steps have written in vain. */
+  notKept?: { readonly message: string; readonly at: string; readonly since: string };
   /** Only while a rollout is under way. */
   clock: ProgressClock | undefined;
   /** How long the rollout may take to make progress, ms. */
@@ -53,6 +62,8 @@ export function newOwnerRun(ref: ObjectRef, kind: OwnerKind, before: RolloutStat
     ref,
     kind,
     refreshNow: false,
+    isRetry: false,
+    nextTryMs: Number.POSITIVE_INFINITY,
     nextStepMs: 0,
     created: new Map(),
     refused: new Map(),

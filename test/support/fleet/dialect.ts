@@ -142,12 +142,14 @@ const owner: OwnerDialect = {
       spec?.provider === undefined
         ? 'spec.template.spec.provider is missing: set it to the name of a provider'
         : undefined,
+    creationSecondsOf: () => undefined,
     toMachine: ({ spec }) => ({ annotations: {}, spec: { ...spec?.template?.spec } }),
   },
   machines: {
     stageOf,
     phaseOf: stageOf,
     hasVm: ({ spec }: FleetMachine) => spec?.providerID !== undefined,
+    failedToJoin: () => false,
     readySinceMs: ({ metadata }: FleetMachine) => Date.parse(metadata.creationTimestamp),
     operationOf: ({ status }: FleetMachine) => {
       const { code, message = '' } = status?.error ?? {};

@@ -13,8 +13,8 @@ import {
   unhealthyConditions,
 } from '../node.ts';
 import { again, done, firstPollIntervalMs, isPastCreation, type PhaseOutcome, waitFor } from '../outcome.ts';
-import { show, showWait } from '../progress.ts';
-import { waitForWrite } from '../repeats.ts';
+import { showWait } from '../progress.ts';
+import { showTry, waitForWrite } from '../repeats.ts';
 import type { Refusal } from '../report.ts';
 import { type MachineState, type Progress, timeIn } from '../state.ts';
 import { refresh, untilAnswered } from '../wait.ts';
@@ -31,8 +31,10 @@ export async function join(state: MachineState): Promise<PhaseOutcome> {
   if (state.node.state === 'present' && state.node.interruption !== undefined) {
     const doing = 'waiting to be replaced';
     if (isSyncHeld(state, 'failed')) return waitForWrite(state, { doing });
-    show(state, { doing });
-    await syncNode(state, interruptedFacts(state.node));
+    showTry(state, { doing });
+    const facts = interruptedFacts(state.node);
+    const step = { ...facts.step, kind: 'join', state: 'failed' } as const;
+    await syncNode(state, patched('interrupted-before-it-joined') ? { ...facts, step } : facts);
     return again;
   }
   if (isJoinable(state)) return takeNode(state);
@@ -116,7 +118,7 @@ function waitReason({ machine, node, isUninitialized }: MachineState): string {
 async function takeNode(state: MachineState): Promise<PhaseOutcome> {
   const doing = 'taking over the node';
   if (isSyncHeld(state, 'running')) return waitForWrite(state, { doing });
-  show(state, { doing });
+  showTry(state, { doing });
   const { nodeName } = state.machine;
   const isWritten = await syncNode(state, {
     stage: 'running',

@@ -35,8 +35,9 @@ export async function maintain(state: MachineState): Promise<PhaseOutcome> {
   if (state.maintenance === undefined && !isOver) return done;
   const isWrite = state.maintenance === undefined || state.maintenance === 'write';
   if (isWrite && isHeld(state, 'maintenance')) return done; // its Node and its VM are looked after meanwhile
-  if (isWrite) noteWrite(state, 'maintenance');
-  const { drainSince } = await writeMarks(state);
+  const { drainSince, maintenance: left } = await writeMarks(state);
+  // Writes may follow each other. Only one that has left something certainly comes again.
+  if (isWrite) noteWrite(state, 'maintenance', '', left === 'write' ? undefined : 1_000);
   const purpose = drainDue(state);
   const nodeName = nodeNameOf(state);
   if (purpose === undefined || nodeName === undefined || state.node.state !== 'present') {

@@ -8,7 +8,7 @@ import { interruptedFacts, isOutdated, isSyncHeld, lackOf, syncNode } from '../n
 import { putNode } from '../observe.ts';
 import { again, type PhaseOutcome, waitFor } from '../outcome.ts';
 import { type Activity, show, showWait } from '../progress.ts';
-import { held, heldUntilMs } from '../repeats.ts';
+import { held, heldUntilMs, showTry } from '../repeats.ts';
 import { type Facts, report } from '../report.ts';
 import type { MachineState } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
@@ -35,7 +35,7 @@ export async function run(state: MachineState): Promise<PhaseOutcome> {
     showWait(state, Number.isFinite(heldUntilMs(state)) ? held(state, activity) : activity);
     return orEarlier(state, waitFor());
   }
-  show(state, activityOf(state, stage)); // before it is written: what is shown changes once
+  showTry(state, activityOf(state, stage)); // before it is written: what is shown changes once
   await syncNode(state, stage === machine.stage ? { stage } : stageChange(state, stage));
   return again; // what was just read may say something else
 }

@@ -1,0 +1,170 @@
+/** API servers that do not keep what a step of an owner writes: a webhook, a policy or a controller changes it back. */
+import { beforeEach, describe, expect, it } from '@jest/globals';
+import type { OwnerActivities } from '../../activities/owner/index.ts';
+import type { StepResult } from '../../activities/owner/step.ts';
+import type { OwnerPlan, OwnerReading, OwnerView, SetView } from '../../api/model/owner.ts';
+import { setUpWorkflows } from '../../test/support/workflows.ts';
+import type { VirtualHandle } from '../../test/virtual-temporal/server.ts';
+import { retryNowSignal } from '../messages.ts';
+import { describeOwnerQuery, ownerObservedSignal } from './messages.ts';
+
+const set: SetView = {
+  ...{ name: 'pool-1', uid: 'set-1', resourceVersion: '1', generation: 1, isNew: true, hasOurFinalizer: true },
+  ...{ deleting: false, outdated: [], closed: false, replicas: 3, total: 3, active: 3, available: 3, starting: 0 },
+  ...{ failed: 0, replacing: 0 },
+};
+const atRest: OwnerView = {
+  ...{ kind: 'MachineDeployment', uid: 'owner-1', resourceVersion: '1', generation: 1, hasOurFinalizer: true },
+  ...{ deleting: false, outdated: [], paused: false, replicas: 3, strategy: 'RollingUpdate', maxSurge: 0 },
+  ...{
+    maxUnavailable: 0,
+    countsLeaving: 'never',
+    progress: 'complete',
+    template: { setName: 'pool-1', hash: '1' },
+    sets: [set],
+  },
+};
+const old: SetView = {
+  ...set,
+  name: 'pool-0',
+  uid: 'set-0',
+  isNew: false,
+  replicas: 0,
+  total: 0,
+  active: 0,
+  available: 0,
+};
+const with1 = (change: Partial<SetView>): OwnerView => ({ ...atRest, sets: [{ ...set, ...change }] });
+const machine = { name: 'm', uid: 'm', resourceVersion: '1', set: 'pool-1' };
+
+type Reading = Pick<OwnerReading, 'view'> & Partial<OwnerReading>;
+
+const isNoWrite = 'is no write of its own';
+const isLateReport = 'is part of the report of a late rollout, after which the run ends';
+const isHeldAnyway = 'has a pause of its own';
+
+/** For each part of a plan, what makes an owner plan it. The compiler asks for a new one. */
+const parts: Record<keyof OwnerPlan, Reading | typeof isNoWrite | typeof isLateReport | typeof isHeldAnyway> = {
+  generation: isNoWrite,
+  sets: isNoWrite,
+  replace: isHeldAnyway,
+  addFinalizers: { view: { ...atRest, hasOurFinalizer: false } },
+  createSet: { view: { ...atRest, sets: [] } },
+  scale: { view: with1({ replicas: 2, total: 2, active: 2, available: 2 }) },
+  create: { view: with1({ total: 2, active: 2, available: 2 }) },
+  remove: {
+    view: with1({ failed: 1, available: 2 }),
+    candidates: [{ ...machine, failed: true }],
+  },
+  preserve: {
+    view: with1({ preservations: 1 }),
+    preservations: [{ ...machine, isKept: true }],
+  },
+  rollback: { view: { ...atRest, rollsBack: true } },
+  completed: { view: { ...atRest, lacksCompletion: true } },
+  update: {
+    view: with1({
+      updates: {
+        ...{ unmarked: 0, selectable: 0, selected: 0, selectedAvailable: 0, updated: 0, unreleased: 1, returning: 0 },
+      },
+    }),
+    updates: { candidates: [], selectable: [], updated: [], released: [machine] },
+  },
+  ownerChanges: {
+    view: with1({ ownerChanges: 1 }),
+    ownerChanges: [{ ...machine, isAdopted: true }],
+  },
+  adopt: { view: { ...atRest, adoptable: [{ name: 'free', uid: 'free' }] } },
+  mark: { view: { ...atRest, isMarking: true } },
+  forget: { view: { ...atRest, historyLimit: 0, sets: [old, set] } },
+  settings: { view: with1({ machinesBehind: 1 }), machinesBehind: [machine] },
+  releaseSets: { view: { ...atRest, sets: [{ ...old, deleting: true }, set] } },
+  release: { view: { ...atRest, deleting: true, sets: [] } },
+  report: { view: { ...atRest, outdated: ['status'] } },
+};
+const rows = Object.entries(parts).flatMap(([part, reading]) =>
+  typeof reading === 'string' ? [] : [{ part: part as keyof OwnerPlan, reading }],
+);
+
+let reading: Reading;
+let plans: OwnerPlan[];
+let result: StepResult;
+let handle: VirtualHandle;
+
+const activities: OwnerActivities = {
+  observeOwner: async () => ({ candidates: [], pendingCreations: [], reader: 'this worker', ...reading }),
+  listBlockers: async () => null,
+  actOnOwner: async (_ref, _kind, plan) => {
+    plans.push(plan);
+    return result;
+  },
+};
+const workflows = setUpWorkflows((taskQueue) => ({ [taskQueue]: activities }));
+const { taskQueue } = workflows;
+
+beforeEach(() => {
+  plans = [];
+  result = {};
+});
+
+async function start(first: Reading): Promise<void> {
+  reading = first;
+  const ref = { dialect: 'gardener', namespace: 'n', name: 'pool', uid: 'owner-1' };
+  const workflowId = workflows.newWorkflowId();
+  handle = await workflows.temporal.start('rollout', { taskQueue, workflowId, args: [ref] });
+}
+
+/** The workflow in whichever run it is. */
+const current = () => workflows.temporal.handle(handle.workflowId);
+const described = () => current().query(describeOwnerQuery);
+
+/** Of a step in a minute. It is made a few times before it has a pause. */
+const most = 16;
+
+describe('a step of which the API server keeps nothing', () => {
+  it.each(rows)('is made again with growing pauses, and its owner says so: $part', async ({ part, reading: first }) => {
+    await start(first);
+    await workflows.temporal.advance(60_000);
+    expect(plans.length).toBeGreaterThan(4);
+    expect(plans.length).toBeLessThanOrEqual(most);
+    const value = plans.at(-1)?.[part];
+    expect(Array.isArray(value) ? value.length > 0 : Boolean(value)).toBe(true);
+    expect(await described()).toMatchObject({
+      blockedOn: 'KubernetesApi',
+      lastError: { message: expect.stringContaining('have changed nothing') },
+    });
+  });
+
+  it('says what is not kept, where that is known', async () => {
+    result = { notKept: 'the API server does not keep the label a' };
+    await start({ view: with1({ machinesBehind: 1 }), machinesBehind: [machine] });
+    await workflows.temporal.advance(60_000);
+    expect(await described()).toMatchObject({ lastError: { message: result.notKept } });
+  });
+
+  it('keeps no other step: the next one is made at once', async () => {
+    await start({ view: with1({ machinesBehind: 1 }), machinesBehind: [machine] });
+    await workflows.temporal.advance(60_000);
+    const before = plans.length;
+    const nowMs = workflows.now();
+    const view = with1({ machinesBehind: 1, failed: 1, available: 2 });
+    reading = { view, machinesBehind: [machine], candidates: [{ ...machine, failed: true }] };
+    await current().signal(ownerObservedSignal, view);
+    await workflows.until(() => plans.length > before);
+    expect(workflows.now() - nowMs).toBeLessThan(1_000);
+    expect((await described()).blockedOn).toBeUndefined();
+  });
+
+  it('is not made again because a watcher sees the same, and is when somebody asks for it', async () => {
+    await start({ view: { ...atRest, hasOurFinalizer: false } });
+    await workflows.temporal.advance(60_000);
+    const before = plans.length;
+    for (let signals = 0; signals < 5; signals++) {
+      await current().signal(ownerObservedSignal, { ...reading.view, resourceVersion: String(signals) });
+      await workflows.temporal.advance(100);
+    }
+    expect(plans).toHaveLength(before);
+    await current().signal(retryNowSignal);
+    await workflows.until(() => plans.length > before);
+  });
+});
