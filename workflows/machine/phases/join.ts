@@ -13,7 +13,7 @@ import {
   unhealthyConditions,
 } from '../node.ts';
 import { again, done, firstPollIntervalMs, isPastCreation, type PhaseOutcome, waitFor } from '../outcome.ts';
-import { showWait } from '../progress.ts';
+import { show, showWait } from '../progress.ts';
 import { showTry, waitForWrite } from '../repeats.ts';
 import type { Refusal } from '../report.ts';
 import { type MachineState, type Progress, timeIn } from '../state.ts';
