@@ -15,9 +15,10 @@ import { machineClasses, machineDeployments, machines } from '../../api/gardener
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { names } from '../../api/names.ts';
 import { type AwsCloud, startAwsCloud } from '../../deploy/local/aws-cloud/admin.ts';
+import type { Node } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
-import { quickSweeps, sweep } from '../support/sweeps.ts';
+import { approve, heldSweep, quickSweeps } from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
 
 const { machineUid } = names;
@@ -121,7 +122,7 @@ describe('machines in EC2', () => {
     expect(await millwright.nodesOf([...first, ...second])).toEqual([]);
   }, 600_000);
 
-  it('without a Machine are swept, with a volume and an interface that are left over', async () => {
+  it('without a Machine are swept once a person approves, with a volume and an interface that are left over', async () => {
     const { seeds, direct } = cloud;
     const { tags } = cloud.providerSpec();
     const tagged = (ResourceType: 'instance' | 'volume' | 'network-interface', own: Record<string, string>) => [
@@ -148,10 +149,12 @@ describe('machines in EC2', () => {
     );
     expect(await partsLeft()).toHaveLength(2);
 
-    await until('the sweep has deleted them', async () => {
-      await sweep(millwright);
-      return (await partsLeft()).length === 0;
-    });
+    const isReady = ({ status }: Node) =>
+      status?.conditions?.some(({ type, status: is }) => type === 'Ready' && is === 'True');
+    await millwright.untilNode({ name: orphan?.PrivateDnsName ?? '' }, 'is Ready', isReady);
+    await until('a sweep waits', async (see) => see((await heldSweep(millwright)).output).includes('may be healthy'));
+    expect((await approve(millwright, 'orphan')).code).toBe(0);
+    expect(await partsLeft()).toEqual([]);
 
     const alive = (await cloud.instances()).filter(isAlive).map(({ InstanceId }) => InstanceId);
     expect(alive).not.toContain(orphan?.InstanceId);

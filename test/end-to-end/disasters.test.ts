@@ -231,8 +231,12 @@ async function removeNodes(): Promise<Node[]> {
   for (const {
     metadata: { name },
   } of lost) {
-    await target.patch(nodes, { name }, mergePatch({ metadata: { finalizers: null } }));
-    await target.delete(nodes, { name });
+    await untilSo(`the Node ${name} is gone`, async () => {
+      if ((await target.find(nodes, { name })) === undefined) return true;
+      await target.patch(nodes, { name }, mergePatch({ metadata: { finalizers: null } })).catch(() => undefined);
+      await target.delete(nodes, { name }).catch(() => undefined);
+      return undefined;
+    });
   }
   return lost;
 }

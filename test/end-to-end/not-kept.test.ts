@@ -119,7 +119,7 @@ const rows: Readonly<Record<string, Row>> = {
 /** Fields that are written here, and that have no row: nobody reads them back, or the object has to have them. */
 const others: readonly string[] = [
   ...['machines metadata.labels', 'machines spec.class', 'machines spec.nodeTemplate', 'machines spec.drainTimeout'],
-  ...['machines/status status.currentStatus.timeoutActive'],
+  ...['machines/status status.currentStatus.timeoutActive', 'machines/status status.lastKnownState'],
   ...['machinesets metadata.labels', 'machinesets spec.selector', 'machinesets spec.template'],
   ...['replicas', 'fullyLabeledReplicas', 'readyReplicas'].map((field) => `machinesets/status status.${field}`),
   ...['machinesets/status status.machineSetCondition', 'machinesets/status status.failedMachines'],

@@ -77,7 +77,7 @@ const ofWorkflows: readonly Mutant[] = [
   {
     id: 'nodes-of-other-vms',
     file: 'activities/outage.ts',
-    text: 'return node === undefined || isOfAnother(node, providerID) ? undefined : node;',
+    text: 'return judgeNode(marks, node, seeker, rival && of.toSnapshot(rival, defaults)).node;',
     replacement: 'return node;',
     breaks: 'A Node of another VM counts as that of a machine.',
     tests: ['activities/outage.test.ts'],

@@ -143,6 +143,7 @@ const scenarios: Scenarios = {
             ...{ ownerless: asked.map((_each, i) => i), adopted: [], surplus: [] },
             machines: { count: 1, resourceVersion: '1' },
           }),
+          findDoubts: async (_: unknown, asked: readonly unknown[]) => asked.map(() => []),
           releaseSources: async () => [],
           recordNotices: async () => undefined,
         },
