@@ -17,7 +17,12 @@ export const HistoryEvent = z.looseObject({
   eventTime: z.string(),
   /** `EVENT_TYPE_…` */
   eventType: z.string(),
-  workflowExecutionStartedEventAttributes: z.looseObject({ workflowType: z.object({ name: z.string() }) }).optional(),
+  workflowExecutionStartedEventAttributes: z
+    .looseObject({
+      workflowType: z.object({ name: z.string() }),
+      taskQueue: z.looseObject({ name: z.string() }).optional(),
+    })
+    .optional(),
   activityTaskScheduledEventAttributes: z.looseObject({ activityType: z.looseObject({ name: z.string() }) }).optional(),
   activityTaskFailedEventAttributes: z.looseObject({ failure: Failure }).optional(),
   workflowExecutionSignaledEventAttributes: z.looseObject({ signalName: z.string() }).optional(),

@@ -20,19 +20,22 @@ export interface Outcome {
 /**
  * Replays histories against a bundle of workflow code, one after the other. Throws when one cannot be read.
  * @param worker class of the worker that replays them
+ * @param taskQueue of the workflows, which some name in what they ask for. Default: a name of the SDK's
  */
 export async function replayHistories(
   bundle: { readonly code: string },
   histories: readonly HistoryAndWorkflowId[],
   worker: typeof Worker = Worker,
+  taskQueue?: string,
 ): Promise<Outcome[]> {
   let asked: Commands[] = [];
   const sinks: InjectedSinks<ProgressSinks & ReplaySinks> = {
     progress: { seen: { fn: () => undefined } },
     replay: { asked: { fn: (_, commands) => void asked.push(commands), callDuringReplay: true } },
   };
+  const options = { workflowBundle: bundle, sinks, ...(taskQueue !== undefined && { taskQueue }) };
   const outcomes: Outcome[] = [];
-  for await (const { error } of worker.runReplayHistories({ workflowBundle: bundle, sinks }, histories)) {
+  for await (const { error } of worker.runReplayHistories(options, histories)) {
     outcomes.push({ asked, ...(error !== undefined && { error }) });
     asked = [];
   }
@@ -76,12 +79,19 @@ export async function replayRuns(runs: readonly RunHistory[]): Promise<ReplayRep
     const { events, history } = parseHistory(text, source);
     const started = events[0]?.workflowExecutionStartedEventAttributes;
     const workflowType = started?.workflowType.name ?? '';
-    return { source, events, history, workflowType, workflowId: textOf(started?.['workflowId']) || source };
+    const taskQueue = started?.taskQueue?.name;
+    return { source, events, history, workflowType, taskQueue, workflowId: textOf(started?.['workflowId']) || source };
   });
   silenceSdk();
-  const outcomes = await replayHistories(await loadReplayBundle(), parsed);
-  return parsed.map(({ source, events, workflowId, workflowType }, i) => {
-    const { error, asked } = outcomes[i]!;
+  const bundle = await loadReplayBundle();
+  const outcomes = new Map<(typeof parsed)[number], Outcome>();
+  for (const [taskQueue, ofIt] of Map.groupBy(parsed, (run) => run.taskQueue)) {
+    const replayed = await replayHistories(bundle, ofIt, Worker, taskQueue);
+    for (const [i, run] of ofIt.entries()) outcomes.set(run, replayed[i]!);
+  }
+  return parsed.map((run) => {
+    const { source, events, workflowId, workflowType } = run;
+    const { error, asked } = outcomes.get(run)!;
     if (error !== undefined && /no such function is exported/.test(error.message)) {
       throw new Error(`${source} is of a workflow '${workflowType}', which this version of Millwright does not have`);
     }

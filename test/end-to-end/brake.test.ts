@@ -86,6 +86,10 @@ describe('many orphans', () => {
     expect(reported?.note).toContain(`delete 4 orphans here: millwright sweep approve <id>... -n ${namespace}`);
     expect(reported?.note).toContain('there are 4 orphans, but only 3 may be deleted without approval');
 
+    for await (const { workflowId } of temporal.workflow.list({ query })) {
+      expect(await millwright.command('replay', workflowId)).toMatchObject({ code: 0 });
+    }
+
     const wrong = await approve(millwright, ids[0]!, 'simulated:///here/another');
     expect(wrong).toMatchObject({ code: 1, report: undefined });
     expect(wrong.output).toContain('no waiting sweep lists simulated:///here/another');

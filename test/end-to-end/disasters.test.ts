@@ -2,7 +2,7 @@
  * A disaster strikes while machines are in every state: at rest, in the middle of a rollout and of a scale-down, one of many
  * unhealthy, a sweep due. No healthy VM goes without approval, and in the end everything is as it was asked for.
  */
-import { mkdtemp, rm } from 'node:fs/promises';
+import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
@@ -10,6 +10,7 @@ import { labels } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { KubeObject, Resource } from '../../api/objects.ts';
+import { root } from '../../deploy/generators/root.ts';
 import { type Stack, startStack } from '../../deploy/local/stack.ts';
 import { type Node, namespaces, nodes, podDisruptionBudgets, pods } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
@@ -388,6 +389,14 @@ const disasters: Readonly<Record<string, Disaster>> = {
 function hide(...faults: Parameters<Installation['cloud']['setFaults']>): Promise<void> {
   return millwright.cloud.setFaults({ kind: 'capacity', tags: { is: 'full' } }, ...faults);
 }
+
+describe('the table of what has been lost or restored', () => {
+  it('lists each disaster', async () => {
+    const page = await readFile(join(root, 'docs/how-to/disaster-recovery.md'), 'utf8');
+    const rows = /^\| what happens \| what waits [^]*?\n\n/m.exec(page)?.[0].trim().split('\n').slice(2) ?? [];
+    expect(rows.map((row) => row.split('|')[1]?.trim())).toEqual(Object.keys(disasters));
+  });
+});
 
 const chosen = isLong() ? Object.keys(disasters) : ['objects are created again without status', 'the Nodes are gone'];
 
