@@ -58,6 +58,11 @@ export const machineEvents = {
     type: 'Normal',
     when: 'The Machine is not preserved any more; the note says why. A Failed one is replaced.',
   },
+  Released: {
+    type: 'Warning',
+    when: 'The labels of the Machine do not match the selector of its MachineSet any more; the note names them. It has no owner now: it keeps its VM, and nobody replaces or deletes it.',
+  },
+  Adopted: { type: 'Normal', when: 'The Machine had no owner, and is now one of the MachineSet that selects it.' },
   UpdatingInPlace: { type: 'Normal', when: 'The Node is drained, and its agent may update it in place.' },
   UpdatedInPlace: { type: 'Normal', when: 'The agent on the Node says that it has updated it.' },
   UpdateInPlaceFailed: {
@@ -141,6 +146,11 @@ const ownerEvents = {
     type: 'Warning',
     when: 'Machines of a MachineSet have failed without having joined. The note says why, and until when there is no other one.',
   },
+  ReleasedMachine: {
+    type: 'Warning',
+    when: 'The labels of a Machine do not match the selector of its MachineSet any more; the note names them. The Machine keeps its VM, and another one is made in its place.',
+  },
+  AdoptedMachine: { type: 'Normal', when: 'A Machine without an owner is now one of the MachineSet that selects it.' },
   SettingsNotKept: {
     type: 'Warning',
     when: 'The API server does not keep settings that a MachineSet or Machine gets from the template. They are written again later.',
@@ -163,7 +173,7 @@ export const setEvents = {
   FailedDelete: { type: 'Warning', when: 'The API server refused to delete a Machine.' },
   FrozeMachineSet: {
     type: 'Normal',
-    when: 'The set has more Machines than it may: no Machine is created until it has fewer.',
+    when: 'The set has more Machines than it may, with those that it has released: no Machine is created until it has fewer.',
   },
   UnfrozeMachineSet: { type: 'Normal', when: 'The set is not frozen any more.' },
   ...ownerEvents,
@@ -176,6 +186,10 @@ export const deploymentEvents = {
   ScalingMachineSet: {
     type: 'Normal',
     when: 'A MachineSet was made with replicas, or its replicas were changed: `Scaled up machine set <name> to <replicas>`.',
+  },
+  AdoptedMachineSet: {
+    type: 'Normal',
+    when: 'A MachineSet without an owner is now one of the deployment that selects it.',
   },
   MachineSetCreateError: { type: 'Warning', when: 'The API server refused a MachineSet.' },
   ProgressDeadlineExceeded: {

@@ -114,6 +114,11 @@ export const names = {
    * Removed when a machine has joined. Written by its owner's workflow.
    */
   failedTries: `${prefix}failed-tries`,
+  /**
+   * Machine without an owner: name of the MachineSet that has released it, which counts it when it looks whether it is frozen.
+   * Without the annotation it does not count. Written by its owner's workflow.
+   */
+  releasedBy: `${prefix}released-by`,
   /** MachineDeployment, MachineSet without one: limit of the surge machines of its namespace. Written by users. */
   maxSurge: `${prefix}max-surge-in-namespace`,
   /**
@@ -201,6 +206,7 @@ export const blockers = {
   KubernetesApi: 'a Kubernetes API server does not answer, refuses, or does not keep what is written',
   Brake:
     'a sweep would delete many resources or healthy VMs, or does not trust the list of Machines, and waits for approval',
+  Freeze: 'a MachineSet has too many machines, with those that it has released, and none is created until it has fewer',
   Rollout: 'a rollout makes no progress, and none of its machines reports a cause',
   WorkflowTask: 'the tasks of a workflow fail, and Temporal tries them again and again',
 } as const;

@@ -27,7 +27,7 @@ export interface OwnerState {
   readonly needs: readonly OwnerNeed[];
   /** What has to happen before more can be done. */
   readonly waitsFor: string | undefined;
-  /** The machines that a deployment waits for; undefined at rest, and for a set. */
+  /** The machines that a deployment waits for, and a problem that `waitsFor` does not name; undefined at rest, and for a set. */
   readonly blockedBy: RolloutBlockers | undefined;
 }
 
@@ -74,7 +74,10 @@ export function toDeploymentState(deployment: OwnerDeployment, owned: OwnedObjec
   const { needs, waitsFor } = state;
   // A machine that is not running yet needs nothing from its deployment, but the deployment waits for it.
   const isAtRest = needs.length === 0 && (waitsFor === undefined || view.paused);
-  return { ...state, blockedBy: isAtRest ? undefined : findBlockers(api, deployment, owned.sets, owned.machines) };
+  if (isAtRest) return state;
+  const { problem, ...blockedBy } = findBlockers(api, deployment, owned.sets, owned.machines);
+  const isNamed = problem === undefined || waitsFor?.includes(problem) === true;
+  return { ...state, blockedBy: isNamed ? blockedBy : { ...blockedBy, problem } };
 }
 
 /** The state of a set without a deployment. `owned` may hold objects of others. */

@@ -116,6 +116,11 @@ describe('the controller of machines', () => {
     stores.nodes.put({ metadata, spec: { taints }, status: { conditions } } as unknown as Node);
     await controller.handle('n/m');
   }
+  /** A later version of an object: a cache ignores another one of the same version. */
+  const newer = <T extends KubeObject>(object: T | undefined, change: object = {}): T => {
+    const { resourceVersion } = meta('any');
+    return { ...object, metadata: { ...object?.metadata, ...change, resourceVersion } } as unknown as T;
+  };
   const id = 'i/machine/n/m/m-uid';
 
   it('starts the workflow of a new machine, and signals the loss of our finalizer but not its addition', async () => {
@@ -184,10 +189,6 @@ describe('the controller of machines', () => {
     await seeMachine('Running');
     await seeNode('True');
     sent = [];
-    const newer = <T extends KubeObject>(object: T | undefined, change: object): T => {
-      const { resourceVersion } = meta('any');
-      return { ...object, metadata: { ...object?.metadata, ...change, resourceVersion } } as unknown as T;
-    };
     const templateOf = (pool: string) => ({ metadata: { labels: { pool } } });
     for (const [generation, pool] of [
       [2, 'a'],
@@ -212,12 +213,37 @@ describe('the controller of machines', () => {
     expect(sent).toHaveLength(2);
   });
 
+  it('signals a node that lacks something else than before, and one that lacks the same again', async () => {
+    await seeMachine('Running');
+    await seeNode('True');
+    const nodeTemplate = { metadata: { labels: { pool: 'a', team: 't' } } };
+    const [machine] = stores.machines.store.list();
+    stores.machines.put({ ...newer(machine), spec: { nodeTemplate } } as KubeObject);
+    const noted = { [annotationNames.lastAppliedNodeTemplate]: JSON.stringify(nodeTemplate) };
+    const [bare] = stores.nodes.store.list();
+    const signals = async (own: Readonly<Record<string, string>>) => {
+      sent = [];
+      stores.nodes.put(newer(bare, { labels: { ...bare?.metadata.labels, ...own }, annotations: noted }));
+      await controller.handle('n/m');
+      return sent.length;
+    };
+    expect(await signals({ pool: 'a' })).toBe(1);
+    expect(await signals({ team: 't' })).toBe(1);
+    expect(await signals({ pool: 'x', team: 't' })).toBe(0);
+    expect(await signals({})).toBe(1);
+    expect(await signals({ pool: 'a', team: 't' })).toBe(0);
+    expect(await signals({})).toBe(1);
+  });
+
   it('does not signal that a node still lacks the same, whatever its kubelet reports', async () => {
     await seeMachine('Running');
     await seeNode('True');
     const [machine] = stores.machines.store.list();
-    stores.machines.put({ ...machine, spec: { nodeTemplate: { metadata: { labels: { pool: 'a' } } } } } as KubeObject);
+    const spec = { nodeTemplate: { metadata: { labels: { pool: 'a' } } } };
+    stores.machines.put({ ...newer(machine), spec } as KubeObject);
+    sent = [];
     await controller.handle('n/m');
+    expect(sent).toEqual([`signal ${id}`]);
     sent = [];
     for (let reports = 0; reports < 3; reports++) await seeNode('True');
     expect(sent).toEqual([]);

@@ -5,6 +5,7 @@ import { annotations, labels } from '../api/gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../api/gardener/resources.ts';
 import type { MachineDeployment } from '../api/gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../api/gardener/schema/machine-set.ts';
+import { names } from '../api/names.ts';
 import { apiVersionOf, type KubeObject, type Resource } from '../api/objects.ts';
 import type { EventRecord } from '../kube/events.ts';
 import { mergePatch } from '../kube/patch.ts';
@@ -151,4 +152,33 @@ it('reads the deployment live: a cache that lags behind a scale-up freezes nothi
   await handle(deployment);
   expect(await isFrozen(machineSets, 'set')).toBe(true);
   expect(await isFrozen(machineDeployments, 'pool')).toBe(true);
+});
+
+it('counts the machines that a set has released, says so, and looks at the set when one of them changes', async () => {
+  const set = await newSet();
+  await addMachines(set, 'a');
+  const release = (name: string) =>
+    client.create(machines, {
+      metadata: { namespace, name, annotations: { [names.releasedBy]: 'set' } },
+      spec: { class: { kind: 'MachineClass', name: 'small' } },
+    });
+  const [kept, deleted] = [await release('b'), await release('c'), await release('d')];
+  await handle(set);
+  expect(await isFrozen(machineSets, 'set')).toBe(true);
+  const { status } = await client.get(machineSets, { namespace, name: 'set' });
+  expect(status?.machineSetCondition?.find(({ type }) => type === 'Frozen')?.message).toBe(
+    'The number of machines backing MachineSet: set is 4 >= 4 which is the Max-ScaleUp-Limit; it has released 3 of them because of their labels',
+  );
+
+  const { uid } = set.metadata;
+  const forgotten = { ...kept, metadata: { ...kept.metadata, annotations: {} } };
+  const leaving = { ...deleted, metadata: { ...deleted.metadata, deletionTimestamp: '2026-08-19T10:00:00Z' } };
+  expect(controller.hears.machines?.({ kind: 'updated', previous: kept, object: forgotten })).toContain(uid);
+  expect(controller.hears.machines?.({ kind: 'updated', previous: deleted, object: leaving })).toContain(uid);
+  expect(controller.hears.machines?.({ kind: 'updated', previous: kept, object: kept })).toEqual([]);
+
+  await client.delete(machines, { namespace, name: 'c' });
+  stores.machines.remove(deleted);
+  await handle(set);
+  expect(await isFrozen(machineSets, 'set')).toBe(false);
 });

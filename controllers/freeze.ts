@@ -4,20 +4,22 @@ import type { setEvents } from '../api/events.ts';
 import { apiVersionOf, type KubeObject } from '../api/objects.ts';
 import { conditionsOfSet } from '../api/owner/failure.ts';
 import {
+  countForFreeze,
   freezeThreshold,
   isFrozen,
   isThawAsked,
   isToBeFrozen,
+  type MachineCount,
+  releasedBy,
   withFreezeLabel,
   withFrozenCondition,
 } from '../api/owner/freeze.ts';
-import { isActive } from '../api/owner/machines.ts';
 import type { OwnerDeployment, OwnerSet } from '../api/owner/objects.ts';
 import { controllerOf } from '../api/owner/ownership.ts';
 import { toKubernetesTime } from '../api/time.ts';
 import { update } from '../kube/update.ts';
 import type { Controller, ControllerContext } from './controller.ts';
-import { hearOwners, isKnownLone, ownerKeys } from './owners.ts';
+import { hearOwners, isKnownLone, ownerKeys, ownerOf } from './owners.ts';
 import { byController, byUid, type Change } from './watches.ts';
 
 type FreezeContext = Pick<
@@ -38,7 +40,8 @@ export function createFreezeController(context: FreezeContext): Controller {
     queue: 'freeze',
     hears: {
       ...owners,
-      machines: (change) => (isCountChanged(change) ? (owners.machines?.(change) ?? []) : []),
+      machines: (change) =>
+        isCountChanged(change) ? [...(owners.machines?.(change) ?? []), ...releasersOf(watches, change)] : [],
     },
     delayMs: 20,
     keys: () => ownerKeys(watches),
@@ -48,7 +51,23 @@ export function createFreezeController(context: FreezeContext): Controller {
 }
 
 function isCountChanged(change: Change): boolean {
-  return change.kind !== 'updated' || controllerOf(change.previous) !== controllerOf(change.object);
+  return change.kind !== 'updated' || countedBy(change.previous) !== countedBy(change.object);
+}
+
+/** The set for which a machine counts: UID of that which owns it, or name of that which has released it. */
+function countedBy(machine: KubeObject): string | undefined {
+  if (machine.metadata.deletionTimestamp !== undefined) return undefined;
+  return controllerOf(machine) ?? releasedBy(machine);
+}
+
+/** UIDs of the owners of the sets that have released a machine, before and after its change. */
+function releasersOf(watches: ControllerContext['watches'], change: Change): string[] {
+  const objects = change.kind === 'updated' ? [change.previous, change.object] : [change.object];
+  return objects.flatMap((machine) => {
+    const name = releasedBy(machine);
+    const set = name === undefined ? undefined : watches.sets.get({ ...machine.metadata, name });
+    return set === undefined ? [] : [ownerOf(watches, set.metadata.uid)];
+  });
 }
 
 /** Sets that a person has thawed, which is forgotten after a restart: then they are frozen again. */
@@ -77,11 +96,12 @@ async function handleOwner(context: FreezeContext, freeze: FreezeDialect, thawed
     cached === undefined
       ? watches.sets.byIndex(byUid, uid).filter((set) => isKnownLone(watches, set))
       : watches.sets.byIndex(byController, uid);
-  const countOf = ({ metadata }: KubeObject) =>
-    watches.machines.byIndex(byController, metadata.uid).filter((machine) => isActive(dialect, machine)).length;
+  const ownerless = watches.machines.byIndex(byController, '');
+  const countOf = (set: OwnerSet) =>
+    countForFreeze(dialect, set, watches.machines.byIndex(byController, set.metadata.uid), ownerless);
 
   const isWanted = (set: OwnerSet, deployment: OwnerDeployment | undefined): boolean => {
-    const count = countOf(set);
+    const { count } = countOf(set);
     if ([set, deployment].some((each) => each !== undefined && isThawAsked(dialect, each))) {
       thawed.add(set.metadata.uid, count);
       return false;
@@ -123,8 +143,9 @@ async function handleOwner(context: FreezeContext, freeze: FreezeDialect, thawed
 const noCondition = { reason: '', message: '' };
 
 /** As MCM words it. */
-function messageOf({ metadata }: KubeObject, count: number, threshold: number): string {
-  return `The number of machines backing MachineSet: ${metadata.name} is ${count} >= ${threshold} which is the Max-ScaleUp-Limit`;
+function messageOf({ metadata }: KubeObject, { count, released }: MachineCount, threshold: number): string {
+  const text = `The number of machines backing MachineSet: ${metadata.name} is ${count} >= ${threshold} which is the Max-ScaleUp-Limit`;
+  return released === 0 ? text : `${text}; it has released ${released} of them because of their labels`;
 }
 
 function keyOf({ metadata: { namespace = '', name, uid } }: KubeObject) {

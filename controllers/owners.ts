@@ -193,7 +193,7 @@ export function isKnownLone({ deployments }: Watches, set: KubeObject): boolean 
 }
 
 /** UID of the topmost owner of a set: its deployment, or the set itself. */
-function ownerOf(watches: Watches, setUid: string): string {
+export function ownerOf(watches: Watches, setUid: string): string {
   const [set] = watches.sets.byIndex(byUid, setUid);
   if (set === undefined || isKnownLone(watches, set)) return setUid;
   return controllerOf(set) ?? setUid;

@@ -4,20 +4,40 @@ import { annotations, finalizers } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
+import { names } from '../../api/names.ts';
 import { ownerNeeds } from '../../api/owner/needs.ts';
 import { controllerOf } from '../../api/owner/ownership.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { setUpOwners, spec, template } from '../../test/support/live-owners.ts';
 
-const { client, activities, activitiesOf, newDeployment, newLoneSet, sets, own, setPhase, read, planFor, settle } =
-  setUpOwners();
+const {
+  client,
+  events,
+  activities,
+  activitiesOf,
+  newDeployment,
+  newLoneSet,
+  sets,
+  own,
+  setPhase,
+  read,
+  planFor,
+  settle,
+} = setUpOwners();
 
 const label = (machine: Machine, labels: Record<string, string>) =>
   client.patch(machines, machine.metadata, mergePatch({ metadata: { labels } }));
 const annotate = (ref: ObjectRef, added: Record<string, string>, changes: object = {}) =>
   client.patch(machineDeployments, ref, mergePatch({ metadata: { annotations: added }, spec: changes }));
 const uidOf = ({ metadata }: Machine) => metadata.uid;
+/** Events of releases and adoptions, on an owner and a machine. */
+const changesOf = ({ uid }: ObjectRef, machine: Machine) =>
+  events
+    .filter(
+      ({ regarding, reason }) => [uid, uidOf(machine)].includes(regarding.uid ?? '') && /ed(Machine)?$/.test(reason),
+    )
+    .map(({ type, reason, note }) => `${type} ${reason} ${note}`);
 
 async function newMachine(ref: ObjectRef, name: string, labels: Record<string, string>): Promise<Machine> {
   return client.create(machines, { metadata: { namespace: ref.namespace, name, labels }, spec: template.spec });
@@ -62,11 +82,24 @@ describe('a set', () => {
     expect(released?.metadata).not.toHaveProperty('ownerReferences');
     expect(released?.metadata).not.toHaveProperty('deletionTimestamp');
     expect(controllerOf(next!)).toBe(ref.uid);
+    expect(released?.metadata.annotations).toMatchObject({ [names.releasedBy]: 'lone' });
+    const kept = ' because of its label name: it keeps its VM, and nobody replaces or deletes it';
+    expect(changesOf(ref, machine)).toEqual([
+      `Warning Released MachineSet lone has released it${kept}`,
+      `Warning ReleasedMachine MachineSet lone has released machine ${machine.metadata.name}${kept}`,
+    ]);
 
     await client.patch(machineSets, ref, mergePatch({ spec: { replicas: 2 } }));
     await label(machine, { name: 'pool' });
     await settle(ref, 'MachineSet');
     expect((await own()).map((one) => controllerOf(one))).toEqual([ref.uid, ref.uid]);
+    expect((await client.get(machines, machine.metadata)).metadata.annotations ?? {}).not.toHaveProperty(
+      names.releasedBy,
+    );
+    expect(changesOf(ref, machine).slice(2)).toEqual([
+      'Normal Adopted MachineSet lone has adopted it',
+      `Normal AdoptedMachine MachineSet lone has adopted machine ${machine.metadata.name}`,
+    ]);
   });
 
   it('deletes what is too much after an adoption, and nothing before', async () => {
@@ -146,6 +179,19 @@ describe('a set', () => {
     await (isOfSet ? activities : activitiesOf(meddler)).actOnOwner(ref, 'MachineSet', plan);
     expect((await own()).map((machine) => controllerOf(machine))).not.toContain(ref.uid);
   });
+});
+
+it('a deployment adopts a set that it selects and nobody controls, with its machines, and says so', async () => {
+  const free = await newLoneSet(1, { labels: { name: 'pool' } });
+  await settle(free, 'MachineSet');
+  const [machine] = (await own()) as [Machine];
+  const ref = await newDeployment({ replicas: 1 });
+  await settle(ref);
+  expect((await sets()).map((set) => [set.metadata.name, controllerOf(set)])).toEqual([['lone', ref.uid]]);
+  expect((await own()).map(uidOf)).toEqual([uidOf(machine)]);
+  expect(
+    events.filter(({ regarding, reason }) => regarding.uid === ref.uid && reason.startsWith('Adopted')),
+  ).toMatchObject([{ type: 'Normal', reason: 'AdoptedMachineSet', note: 'Adopted MachineSet lone' }]);
 });
 
 describe('machines that a deployment lists to be deleted', () => {

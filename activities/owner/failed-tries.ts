@@ -3,12 +3,12 @@ import type { Candidate } from '../../api/model/owner.ts';
 import { afterFailures, type FailedTries, triesAnnotation, triesText } from '../../api/owner/failed-tries.ts';
 import { update } from '../../kube/update.ts';
 import { temporalNowMs } from '../boundary.ts';
-import { recordOn } from './report.ts';
+import { recordOnOwner } from './report.ts';
 import type { Owner, Step } from './step.ts';
 
 /** @param failed machines that the step has deleted, each after it had failed without having joined */
 export async function recordTries(step: Step, owner: Owner, failed: readonly Candidate[]): Promise<void> {
-  const { deps, api, sets, deployments, ref, plan } = step;
+  const { deps, api, sets, ref, plan } = step;
   const replicas = (owner.deployment ?? owner.set).spec?.replicas ?? 0;
   for (const name of new Set(failed.map(({ set }) => set))) {
     const failures = failed.flatMap(({ set, failedToJoin }) => (set === name && failedToJoin ? [failedToJoin] : []));
@@ -21,8 +21,6 @@ export async function recordTries(step: Step, owner: Owner, failed: readonly Can
       return tries && { metadata: { annotations: triesAnnotation(tries) } };
     });
     const note = tries && triesText(name, tries);
-    if (note === undefined) continue;
-    if (owner.deployment === undefined) recordOn(deps.events, sets, owner.set, 'CreationPaused', note);
-    else recordOn(deps.events, deployments, owner.deployment, 'CreationPaused', note);
+    if (note !== undefined) recordOnOwner(step, owner, 'CreationPaused', note);
   }
 }

@@ -1,5 +1,5 @@
 /** Settings of machines that the API server does not keep: its CRDs are old, or a webhook changes them. */
-import { recordOn } from './report.ts';
+import { recordOnOwner } from './report.ts';
 import type { Owner, Step } from './step.ts';
 
 /** Of what is not kept, in the report. */
@@ -13,15 +13,14 @@ export function noteKept(step: Step, what: string, left: object | undefined): vo
 }
 
 /** Reports on the owner what a step has written in vain. Answers it, for people; undefined: nothing. */
-export function reportNotKept({ deps, deployments, sets, notKept = [] }: Step, owner: Owner): string | undefined {
+export function reportNotKept(step: Step, owner: Owner): string | undefined {
+  const { notKept = [] } = step;
   const [first] = notKept;
   if (first === undefined) return undefined;
   const more = notKept.length > 1 ? `, and ${notKept.length - 1} more` : '';
   const what = first.length > maxLength ? `${first.slice(0, maxLength - 1)}…` : first;
   const fix = 'Update the CRDs, or correct the webhook that changes it';
   const note = `the API server does not keep what was written to ${what}${more}. ${fix}`;
-  const { deployment, set } = owner;
-  if (deployment === undefined) recordOn(deps.events, sets, set, 'SettingsNotKept', note);
-  else recordOn(deps.events, deployments, deployment, 'SettingsNotKept', note);
+  recordOnOwner(step, owner, 'SettingsNotKept', note);
   return note;
 }

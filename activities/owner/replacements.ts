@@ -7,7 +7,7 @@ import { toStatuses } from '../../api/node.ts';
 import type { KubeObject } from '../../api/objects.ts';
 import { update } from '../../kube/update.ts';
 import { createOwnNodes } from '../own-node.ts';
-import { recordOn } from './report.ts';
+import { recordOnOwner } from './report.ts';
 import { inBatches, type Owner, type Step } from './step.ts';
 
 /**
@@ -22,7 +22,7 @@ export async function beginReplacements(step: Step, owner: Owner): Promise<strin
   if (outage !== undefined) {
     const note =
       'Too many Nodes are unhealthy or missing together: no unhealthy machine is replaced until that is over';
-    record(step, owner, 'ReplacementHeld', note);
+    recordOnOwner(step, owner, 'ReplacementHeld', note);
   }
   return outage;
 }
@@ -51,16 +51,6 @@ async function beginReplacement(step: Step, { name, uid, askedAt }: Asking, owne
     isAsking(live) ? { metadata: { annotations: { [names.replace]: askedAt } } } : undefined;
   if ((await update(control, api.kinds.machine, key, decide)) === undefined) return undefined;
   const since = requestOf(machine)?.unhealthySince;
-  record(step, owner, 'ReplacingMachine', `Replacing machine ${name}: its Node is unhealthy since ${since}`);
+  recordOnOwner(step, owner, 'ReplacingMachine', `Replacing machine ${name}: its Node is unhealthy since ${since}`);
   return undefined;
-}
-
-function record(
-  { deps, deployments, sets }: Step,
-  { deployment, set }: Owner,
-  reason: 'ReplacingMachine' | 'ReplacementHeld',
-  note: string,
-): void {
-  if (deployment === undefined) recordOn(deps.events, sets, set, reason, note);
-  else recordOn(deps.events, deployments, deployment, reason, note);
 }

@@ -132,6 +132,17 @@ async function updateStatus(
   return update(deps.control, sets, set.metadata, change, onStatus);
 }
 
+/** An Event on the deployment, or on the set that has none. */
+export function recordOnOwner(
+  { deps, deployments, sets }: Step,
+  { deployment, set }: Owner,
+  reason: OwnerEvents['MachineSet'] & OwnerEvents['MachineDeployment'],
+  note: string,
+): void {
+  if (deployment === undefined) recordOn(deps.events, sets, set, reason, note);
+  else recordOn(deps.events, deployments, deployment, reason, note);
+}
+
 /** An Event on an owner or a set, of the type that its reason has. */
 export function recordOn(
   recorder: EventRecorder,

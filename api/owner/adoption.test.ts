@@ -1,7 +1,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { gardener as api } from '../gardener/index.ts';
 import type { Machine } from '../gardener/schema/machine.ts';
-import { adoptableSets, ownerChangesOf, selects, toAdoptionPatch, toOwnerPatch } from './adoption.ts';
+import { names } from '../names.ts';
+import { adoptableSets, ownerChangesOf, selects, toAdoptionPatch, toOwnerPatch, unmetLabels } from './adoption.ts';
 import type { LabelSelector, OwnerSet } from './objects.ts';
 
 const created = { resourceVersion: '1', creationTimestamp: '2026-08-19T10:00:00Z' };
@@ -101,10 +102,14 @@ describe('[mcm 62 partly] toOwnerPatch', () => {
   it('adds the set as the controller, and removes nothing but that', () => {
     const free = machine('m', { name: 'pool' }, undefined, { ownerReferences: [other] });
     const adopted = { kind: 'MachineSet', name: 'pool', uid: 'pool', controller: true, blockOwnerDeletion: true };
-    expect(toOwnerPatch(api, pool, free, true)).toMatchObject({ metadata: { ownerReferences: [other, adopted] } });
+    expect(toOwnerPatch(api, pool, free, true)).toMatchObject({
+      metadata: { ownerReferences: [other, adopted], annotations: { [names.releasedBy]: null } },
+    });
     const own = machine('m', { name: 'x' }, 'pool');
     const both = { ...own, metadata: { ...own.metadata, ownerReferences: [...own.metadata.ownerReferences!, other] } };
-    expect(toOwnerPatch(api, pool, both, false)).toEqual({ metadata: { ownerReferences: [other] } });
+    expect(toOwnerPatch(api, pool, both, false)).toEqual({
+      metadata: { ownerReferences: [other], annotations: { [names.releasedBy]: 'pool' } },
+    });
   });
 
   it.each<[string, Machine, boolean]>([
@@ -115,6 +120,25 @@ describe('[mcm 62 partly] toOwnerPatch', () => {
     ['has its labels again', machine('m', { name: 'pool' }, 'pool'), false],
   ])('changes no machine that %s', (_, one, isAdopted) => {
     expect(toOwnerPatch(api, pool, one, isAdopted)).toBeUndefined();
+  });
+});
+
+describe('unmetLabels', () => {
+  it('names each label for which a set does not select a machine, once', () => {
+    const pool: OwnerSet = {
+      metadata: { name: 'pool', uid: 'pool', ...created },
+      spec: {
+        selector: {
+          matchLabels: { name: 'pool', zone: 'a', rack: '1' },
+          matchExpressions: [
+            { key: 'zone', operator: 'Exists' },
+            { key: 'gone', operator: 'DoesNotExist' },
+          ],
+        },
+      },
+    };
+    expect(unmetLabels(pool, machine('m', { name: 'pool', rack: '1', gone: '' }))).toBe('labels zone, gone');
+    expect(unmetLabels(pool, machine('m', { name: 'pool', rack: '2', zone: 'a' }))).toBe('label rack');
   });
 });
 

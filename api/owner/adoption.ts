@@ -4,6 +4,7 @@
  */
 import type { OwnerApi } from '../dialect.ts';
 import type { OwnerChange, OwnerView } from '../model/owner.ts';
+import { names } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
 import { isActive } from './machines.ts';
 import { ownerReference } from './new-objects.ts';
@@ -70,6 +71,15 @@ export function readOwnerChanges(
     .slice(0, limit);
 }
 
+/** The labels for which a set does not select a machine, for people: `label name`, `labels name, zone`. */
+export function unmetLabels({ spec }: OwnerSet, { metadata: { labels = {} } }: KubeObject): string {
+  const { matchLabels, matchExpressions } = spec?.selector ?? {};
+  const equal = Object.entries(matchLabels ?? {}).filter(([key, value]) => labels[key] !== value);
+  const expressions = (matchExpressions ?? []).filter((one) => !isMet(one, labels));
+  const keys = new Set([...equal.map(([key]) => key), ...expressions.map(({ key }) => key)]);
+  return `${keys.size === 1 ? 'label' : 'labels'} ${[...keys].join(', ')}`;
+}
+
 /**
  * Merge patch of a machine that its set adopts or releases; undefined: somebody else has changed its owner or its labels
  * meanwhile. The patch has the whole list of owners, so it has to be sent with a resourceVersion.
@@ -86,7 +96,8 @@ export function toOwnerPatch(
   if (!isDue || !isActive(api, machine) || selects(set, machine.metadata.labels) !== isAdopted) return undefined;
   const others = ownerReferences.filter(({ uid }) => uid !== set.metadata.uid);
   const own = isAdopted ? [ownerReference(api.kinds.set, set.metadata)] : [];
-  return { metadata: { ownerReferences: [...others, ...own] } };
+  const annotations = { [names.releasedBy]: isAdopted ? null : set.metadata.name };
+  return { metadata: { ownerReferences: [...others, ...own], annotations } };
 }
 
 /**

@@ -97,9 +97,10 @@ describe('what a rollout waits for', () => {
     expect(findBlockers(api, deployment, [failed], [])).toMatchObject({
       ...{ count: 0, problem: 'FailedCreate: quota exceeded', blockedOn: 'KubernetesApi' },
     });
-    expect(findBlockers(api, deployment, [frozen], []).problem).toMatch(
-      /MachineSet pool-a, as it or its deployment is frozen/,
-    );
+    expect(findBlockers(api, deployment, [frozen], [])).toMatchObject({
+      problem: 'no machine may be created in MachineSet pool-a, as it or its deployment is frozen',
+      blockedOn: 'Freeze',
+    });
     expect(findBlockers(api, deployment, [set], [])).toEqual({ count: 0, machines: [], blockedOn: 'Rollout' });
   });
 });

@@ -11,6 +11,7 @@ import { isActive } from './machines.ts';
 import type { OwnerDeployment, OwnerSet } from './objects.ts';
 import { controllerOf, groupByController } from './ownership.ts';
 import { newSetAmong } from './view.ts';
+import { frozenText } from './waits.ts';
 
 /** Most machines that are named, and most characters of each reason. */
 const maxNamed = 20;
@@ -31,13 +32,13 @@ export function findBlockers(
     .toSorted((a, b) => byAge(a.machine, b.machine));
   const problem = problemOf(api, deployment, own);
   const causes = blocking.map(({ machine }) => blockerOf(api, machine));
-  const blockedOn = mostFrequent(causes) ?? (problem === undefined ? 'Rollout' : 'KubernetesApi');
+  const blockedOn = mostFrequent(causes) ?? problem?.blockedOn ?? 'Rollout';
   return {
     count: blocking.length,
     machines: blocking
       .slice(0, maxNamed)
       .map(({ set, machine }) => ({ name: machine.metadata.name, reason: reasonOf(api, set, machine) })),
-    ...(problem !== undefined && { problem }),
+    ...(problem !== undefined && { problem: problem.text }),
     blockedOn,
   };
 }
@@ -53,15 +54,24 @@ function reasonOf(api: OwnerApiAt, set: OwnerSet, machine: KubeObject): string {
   return reason.length > maxReasonLength ? `${reason.slice(0, maxReasonLength - 1)}…` : reason;
 }
 
-function problemOf(api: OwnerApi, deployment: OwnerDeployment, own: readonly OwnerSet[]): string | undefined {
+interface Problem {
+  readonly text: string;
+  readonly blockedOn: Blocker;
+}
+
+function problemOf(api: OwnerApi, deployment: OwnerDeployment, own: readonly OwnerSet[]): Problem | undefined {
   const newSet = newSetAmong(api, deployment, own);
   const failure = refusalOf(api, deployment, own, newSet);
-  if (failure !== undefined) return `${failure.reason}: ${failure.message}`.slice(0, maxReasonLength);
+  if (failure !== undefined) {
+    const text = `${failure.reason}: ${failure.message}`.slice(0, maxReasonLength);
+    return { text, blockedOn: 'KubernetesApi' };
+  }
   if (newSet === undefined) return undefined;
   const tries = recordedTries(api, newSet, deployment.spec?.replicas ?? 0);
-  if (tries?.until !== undefined) return triesText(newSet.metadata.name, tries);
+  const paused = tries && triesText(newSet.metadata.name, tries);
+  if (paused !== undefined) return { text: paused, blockedOn: 'Rollout' };
   if (!api.owner.isClosed(newSet, deployment)) return undefined;
-  return `no machine may be created in MachineSet ${newSet.metadata.name}, as it or its deployment is frozen`;
+  return { text: frozenText(newSet.metadata.name), blockedOn: 'Freeze' };
 }
 
 function blockerOf({ owner }: OwnerApi, machine: KubeObject): Blocker {

@@ -2,10 +2,20 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { gardener as api } from '../gardener/index.ts';
 import { annotations, labels } from '../gardener/names.ts';
-import { freezeThreshold, isFrozen, isToBeFrozen, withFreezeLabel, withFrozenCondition } from './freeze.ts';
+import { names } from '../names.ts';
+import type { ObjectMeta } from '../objects.ts';
+import {
+  countForFreeze,
+  freezeThreshold,
+  isFrozen,
+  isToBeFrozen,
+  withFreezeLabel,
+  withFrozenCondition,
+} from './freeze.ts';
 import type { OwnerDeployment, OwnerSet } from './objects.ts';
 
 const limits = { safetyUp: 2, safetyDown: 1 };
+const none = { count: 0, released: 0 };
 const metadata = {
   name: 'pool',
   namespace: 'n',
@@ -37,6 +47,22 @@ describe('freezeThreshold', () => {
     ['no surge for Recreate', 9, deploymentWith(2, { type: 'Recreate' }), 4],
   ])('%s', (_title, replicas, deployment, expected) => {
     expect(freezeThreshold(api, setWith(replicas), deployment, limits)).toBe(expected);
+  });
+});
+
+describe('countForFreeze', () => {
+  const machine = (name: string, change: Partial<ObjectMeta> = {}) => ({ metadata: { ...metadata, name, ...change } });
+  const released = (by: string, change: Partial<ObjectMeta> = {}) =>
+    machine('m', { annotations: { [names.releasedBy]: by }, ...change });
+  const leaving = { deletionTimestamp: '2026-08-19T10:00:00Z' };
+
+  it.each([
+    ['what it owns', [machine('a'), machine('b')], [], { count: 2, released: 0 }],
+    ['what it has released', [machine('a')], [released('pool')], { count: 2, released: 1 }],
+    ['nothing that another set has released, or that was made by hand', [], [released('x'), machine('a')], none],
+    ['nothing that is being deleted', [machine('a', leaving)], [released('pool', leaving)], none],
+  ])('counts %s', (_title, own, ownerless, expected) => {
+    expect(countForFreeze(api, setWith(1), own, ownerless)).toEqual(expected);
   });
 });
 

@@ -3,9 +3,11 @@
  * machines; the thresholds are those of machine-controller-manager (MCM). Pure.
  */
 import type { OwnerApi } from '../dialect.ts';
+import { names } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
 import { toKubernetesTime } from '../time.ts';
 import { boundsOf } from './bounds.ts';
+import { isActive } from './machines.ts';
 import type { OwnerCondition, OwnerDeployment, OwnerSet } from './objects.ts';
 
 /** How far a set may overshoot, in machines. */
@@ -29,6 +31,37 @@ export function isThawAsked({ owner: { freeze } }: OwnerApi, { metadata }: KubeO
   return freeze !== undefined && metadata.annotations?.[freeze.thawAnnotation] !== undefined;
 }
 
+/** The machines of a set, those that it has released included. */
+export interface MachineCount {
+  /** All that count for its freeze. */
+  readonly count: number;
+  /** Those of them that it has released, and that nobody has adopted since. */
+  readonly released: number;
+}
+
+/**
+ * How many machines count for the freeze of a set. A machine that it has made and released has a VM for which it makes another
+ * one: labels that drift would otherwise make VMs without bound.
+ * @param own machines that it owns
+ * @param ownerless machines of its namespace that nobody controls
+ */
+export function countForFreeze(
+  api: OwnerApi,
+  { metadata }: OwnerSet,
+  own: readonly KubeObject[],
+  ownerless: readonly KubeObject[],
+): MachineCount {
+  const released = ownerless.filter(
+    (machine) => releasedBy(machine) === metadata.name && isActive(api, machine),
+  ).length;
+  return { count: own.filter((machine) => isActive(api, machine)).length + released, released };
+}
+
+/** Name of the set that has released a machine. */
+export function releasedBy({ metadata }: KubeObject): string | undefined {
+  return metadata.annotations?.[names.releasedBy];
+}
+
 /**
  * Number of machines of a set that freezes it. As in MCM: twice the replicas of a set without a deployment; the replicas
  * and surge of the deployment for every set of it.
@@ -45,7 +78,7 @@ export function freezeThreshold(
 
 /**
  * Whether a set is to be frozen. Between the thresholds, and during its deletion, it stays as it is.
- * @param count the machines that it owns and that are not being deleted
+ * @param count see `countForFreeze`
  * @param deployment the one that owns the set, if any
  */
 export function isToBeFrozen(

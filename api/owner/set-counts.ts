@@ -15,6 +15,11 @@ export function newSetOf({ sets }: OwnerView): SetView | undefined {
   return sets.find((set) => set.isNew && !set.deleting);
 }
 
+/** Sets that lack machines, and in which none may be created as they or their deployment are frozen. */
+export function frozenSets({ sets, deleting }: OwnerView): readonly SetView[] {
+  return deleting ? [] : sets.filter((set) => set.closed && !set.deleting && set.active < set.replicas);
+}
+
 /** Whether a set of an older template, or one that is being deleted, has machines. */
 export function hasOldMachines({ sets }: OwnerView): boolean {
   return sets.some((set) => (!set.isNew || set.deleting) && set.total > 0);

@@ -37,6 +37,13 @@ describe('what the machines of an owner wait for', () => {
     ['nothing at rest', {}, [set('new', 10)], undefined],
     ['machines that join', {}, [set('new', 9, 1)], '1 new machine is not running yet'],
     ['nothing of one that is preserved', {}, [{ ...set('new', 9, 1), preserved: 1 }], '1 Failed machine is preserved'],
+    [
+      'a set that lacks machines and is frozen',
+      {},
+      [{ ...set('new', 9), closed: true, replicas: 10 }],
+      'no machine may be created in MachineSet new, as it or its deployment is frozen',
+    ],
+    ['nothing of one that is frozen and lacks none', {}, [{ ...set('new', 10), closed: true }], undefined],
     ['machines that leave', {}, [set('new', 10, 0, 2)], '2 machines are being deleted'],
     [
       'available machines while others are on their way out',

@@ -4,6 +4,7 @@ import { triesText } from './failed-tries.ts';
 import {
   countWorking,
   creationHeadroom,
+  frozenSets,
   hasOldMachines,
   isRolloutSuspended,
   minAvailable,
@@ -31,10 +32,16 @@ export function waitsOf(view: OwnerView): string | undefined {
     ...(leaving > 0 ? [`${count(leaving, 'machine is', 'machines are')} being deleted`] : []),
     ...(view.health && view.health.asking > 0 && !view.deleting ? [healthWait(view.health)] : []),
     ...(view.deleting ? [] : sets.flatMap((set) => (set.failedTries && triesText(set.name, set.failedTries)) ?? [])),
+    ...frozenSets(view).map(({ name }) => frozenText(name)),
     ...(orphaning.length > 0 ? [releaseWait(`the machines of ${orphaning.join(', ')}`)] : []),
     ...(hasOldMachines(view) && !view.deleting ? rolloutWaits(view) : []),
   ];
   return parts.length === 0 ? undefined : parts.join('; ');
+}
+
+/** What people read of a set that may get no machine. */
+export function frozenText(set: string): string {
+  return `no machine may be created in MachineSet ${set}, as it or its deployment is frozen`;
 }
 
 function healthWait({ asking, replacing }: OwnerHealth): string {

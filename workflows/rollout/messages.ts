@@ -37,8 +37,8 @@ export interface OwnerDescription {
   readonly progressAt?: string;
   readonly deadline?: string;
   /**
-   * While its spec is not valid, requests fail for long, or an outage keeps unhealthy machines; and from the deadline until there is
-   * progress. `WorkflowTask`: the limits of its namespace do not answer.
+   * While its spec is not valid, requests fail for long, a frozen set lacks machines, or an outage keeps unhealthy machines; and from
+   * the deadline until there is progress. `WorkflowTask`: the limits of its namespace do not answer.
    */
   readonly blockedOn?: Blocker;
   /** What blocked the rollout when the deadline passed. */

@@ -86,16 +86,22 @@ function withBlock(run: OwnerRun, description: OwnerDescription): OwnerDescripti
   return { ...rest, ...(blockedOn && { blockedOn }), ...(unblock !== undefined && { unblock }) };
 }
 
-function remedyOf({ isInvalid, isRefused, notKept }: OwnerRun): string | undefined {
+const reduceMachines =
+  'Delete machines that it has too many of or has released, give the released ones their labels back, or raise the replicas.';
+
+function remedyOf({ isInvalid, isRefused, isFrozen, notKept }: OwnerRun): string | undefined {
   if (isInvalid) return 'Correct the spec; the change is picked up at once.';
   if (isRefused) return checkApiServers;
-  return notKept && findWhoChanges('its machines and sets');
+  if (notKept) return findWhoChanges('its machines and sets');
+  return isFrozen ? reduceMachines : undefined;
 }
 
 /** What an owner waits for that people or other systems have to do. */
-function blockerOf({ isInvalid, isHeld, isRefused, notKept, blockedBy }: OwnerRun): Blocker | undefined {
+function blockerOf({ isInvalid, isHeld, isRefused, isFrozen, notKept, blockedBy }: OwnerRun): Blocker | undefined {
   if (isInvalid) return 'OwnerSpec';
-  return blockedBy?.blockedOn ?? (isRefused || notKept ? 'KubernetesApi' : isHeld ? 'Outage' : undefined);
+  if (blockedBy !== undefined) return blockedBy.blockedOn;
+  if (isRefused || notKept) return 'KubernetesApi';
+  return isFrozen ? 'Freeze' : isHeld ? 'Outage' : undefined;
 }
 
 /** Sets the search attribute of what the workflow waits for: one event, and only when it changes. */

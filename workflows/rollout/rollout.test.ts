@@ -191,6 +191,22 @@ describe('a set whose machines have failed without having joined', () => {
   });
 });
 
+describe('a set that lacks a machine and is frozen', () => {
+  it('blocks its owner until it may have machines again, and says what helps', async () => {
+    await start(waiting);
+    await workflows.until(async () => (await blockedOn()) === 'Freeze');
+    const shown = await handle.query(describeOwnerQuery);
+    expect(shown).toMatchObject({ blockedOn: 'Freeze', unblock: expect.stringContaining('Delete machines') });
+    expect(shown.waitsFor).toContain('no machine may be created in MachineSet pool-1');
+
+    view = { ...waiting, sets: [{ ...set, total: 2, active: 2, available: 2 }] };
+    await handle.signal(ownerObservedSignal, view);
+    await workflows.until(() => plans.length > 0);
+    expect(namesOf(plans[0])).toHaveLength(1);
+    expect(await blockedOn()).toBeUndefined();
+  });
+});
+
 describe('the workflow of an owner', () => {
   it('completes when there is nothing to do', async () => {
     await start(atRest);
@@ -549,7 +565,7 @@ describe('a rollout with a progress deadline', () => {
 
     view = patient;
     await handle.signal(ownerObservedSignal, patient);
-    await workflows.until(async () => (await blockedOn(handle)) === undefined);
+    await workflows.until(async () => (await blockedOn(handle)) === 'Freeze');
     const { blockedBy: left, progressAt = '' } = await describeNow();
     expect([left, Date.parse(progressAt) > workflows.now() - 600_000]).toEqual([undefined, true]);
     await workflows.until(async () => {
@@ -561,7 +577,7 @@ describe('a rollout with a progress deadline', () => {
   it('shows no more what the run before it was blocked on, once that is over', async () => {
     const reached = { about: '1/3', updated: 2, available: 2, old: 0 };
     await start(stuck, { clock: { ...reached, sinceMs: workflows.now(), isLate: false }, blockedBy });
-    await workflows.until(async () => (await blockedOn(handle)) === undefined);
+    await workflows.until(async () => (await blockedOn(handle)) === 'Freeze');
   });
 
   it('has a deadline from when on it is set, however long the one before was', async () => {

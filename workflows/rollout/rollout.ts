@@ -17,7 +17,7 @@ import type { ObjectRef } from '../../api/model/ref.ts';
 import { maxLabelLength, safeAlphabet } from '../../api/names.ts';
 import { nextTryMs, withoutPauses } from '../../api/owner/failed-tries.ts';
 import { ownerNeeds } from '../../api/owner/needs.ts';
-import { sumOf } from '../../api/owner/set-counts.ts';
+import { frozenSets, sumOf } from '../../api/owner/set-counts.ts';
 import { isOutage, toFailure } from '../calls/failure.ts';
 import { findFailedRun, reportRun } from '../failed-run.ts';
 import { refreshSignal, retryNowSignal } from '../messages.ts';
@@ -140,9 +140,9 @@ function countFailures(run: OwnerRun, failuresInARow: number): void {
 
 /** The next run finds out by itself, and knows nothing of the search attribute. */
 function forgetBlocks(run: OwnerRun): void {
-  if (!run.isInvalid && !run.isRefused && !run.notKept) return;
+  if (!run.isInvalid && !run.isRefused && !run.isHeld && !run.isFrozen && !run.notKept) return;
   delete run.notKept;
-  Object.assign(run, { isInvalid: false, isRefused: false });
+  Object.assign(run, { isInvalid: false, isRefused: false, isHeld: false, isFrozen: false });
   showBlocker(run);
 }
 
@@ -217,6 +217,8 @@ async function runStep(run: OwnerRun, observed: OwnerView | undefined): Promise<
     if (run.hash !== view.template.hash) return 'replaced';
     const isInvalid = view.problem !== undefined && !view.deleting;
     if (isInvalid !== run.isInvalid && patched('invalid-owners-are-blocked')) run.isInvalid = isInvalid;
+    const isFrozen = frozenSets(view).length > 0;
+    if (isFrozen !== run.isFrozen && patched('blocked-on-a-freeze')) run.isFrozen = isFrozen;
     await checkDeadline(run, view);
     const isComplete = sumOf(view.sets, ({ active }) => active) >= view.replicas;
     if (isComplete) run.unfilled.clear(); // nothing has to be made in their place

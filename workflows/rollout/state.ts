@@ -48,6 +48,8 @@ export interface OwnerRun {
   blockedBy: RolloutBlockers | undefined;
   /** Whether an outage keeps unhealthy machines from being replaced. */
   isHeld: boolean;
+  /** Whether a set lacks machines, and may get none as it is frozen. */
+  isFrozen: boolean;
   /** Whether its spec is not valid, and a correction is waited for. */
   isInvalid: boolean;
   /** Whether requests have failed for so long that people have to know. */
@@ -77,6 +79,7 @@ export function newOwnerRun(ref: ObjectRef, kind: OwnerKind, before: RolloutStat
     isDeadlineWatched: false,
     blockedBy: before?.blockedBy,
     isHeld: false,
+    isFrozen: false,
     shownBlocker: before?.blockedBy === undefined ? undefined : 'unknown',
     description: {
       doing: 'starting',

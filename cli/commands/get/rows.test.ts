@@ -1,5 +1,9 @@
 import { expect, it } from '@jest/globals';
-import { changesOf, listText } from './rows.ts';
+import { labels } from '../../../api/gardener/names.ts';
+import type { MachineDeployment } from '../../../api/gardener/schema/machine-deployment.ts';
+import type { MachineSet } from '../../../api/gardener/schema/machine-set.ts';
+import { validDeploymentSpec, validSetSpec } from '../../../test/support/valid.ts';
+import { changesOf, listText, toListed } from './rows.ts';
 
 it('lists objects in columns, without those that nothing has a value for', () => {
   const nowMs = Date.parse('2026-11-23T10:10:00Z');
@@ -30,4 +34,21 @@ it('tells what has changed and what is gone', () => {
     changed: [{ ...a, phase: 'Running' }, c],
     gone: ['b'],
   });
+});
+
+it('says once that a deployment lacks machines as it is frozen', () => {
+  const meta = (name: string) => ({ name, namespace: 'n', uid: name, resourceVersion: '1', creationTimestamp: '1' });
+  const deployment: MachineDeployment = {
+    metadata: { ...meta('pool'), labels: { [labels.freeze]: 'True' } },
+    spec: validDeploymentSpec,
+  };
+  const owner = { apiVersion: 'v1', kind: 'MachineDeployment', name: 'pool', uid: 'pool', controller: true };
+  const set: MachineSet = {
+    metadata: { ...meta('pool-a'), ownerReferences: [owner] },
+    spec: validSetSpec,
+  };
+
+  expect(toListed('MachineDeployment', { deployments: [deployment], sets: [set], machines: [] })).toMatchObject([
+    { waitsFor: 'no machine may be created in MachineSet pool-a, as it or its deployment is frozen' },
+  ]);
 });
