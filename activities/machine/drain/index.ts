@@ -123,7 +123,8 @@ export function createDrainActivities(deps: DrainDeps) {
         return await drain(deps, { ...request, deadline, ...(refusals && { refusals }) }, { ...call, heartbeat });
       } catch (error) {
         if (isCancelled(call.signal)) throw toCancelled(refusals);
-        const isNew = scheduledMs - scheduledTimestampMs < deps.stuckAfterMs || request.reported === noAnswer;
+        const patienceMs = Math.min(deps.stuckAfterMs, noAnswerAfterMs);
+        const isNew = scheduledMs - scheduledTimestampMs < patienceMs || request.reported === noAnswer;
         if (call.signal.aborted || isNew) throw error; // it is tried again
         const message = error instanceof Error ? error.message : String(error);
         return { kind: 'stuck', reported: noAnswer, waitingFor: [message], refusals: refusals ?? {} };
@@ -236,6 +237,8 @@ async function forceAll(
 }
 
 const noAnswer: Reported = 'noAnswer';
+/** When a drain says that an API server does not answer, as other steps do, unless it counts as stuck before, ms. */
+const noAnswerAfterMs = 30_000;
 
 /** How often a drain looks at its node, ms; and while volumes move, as MCM does. */
 const nodeLookMs = 30_000;
@@ -266,7 +269,7 @@ async function evictAll(
     ...{ target, attachments, nodeName, known: volumes, evictions, signal, onChange: waiter.wake },
   });
   const expected = new Set(items.map(uidOf));
-  const unlistedMs = Date.now() + stuckAfterMs;
+  const unlistedMs = Date.now() + Math.min(stuckAfterMs, noAnswerAfterMs);
   let nextLookMs = Date.now() + nodeLookMs;
   const progressAt = createProgress(stuckAfterMs, reported);
   try {
