@@ -893,6 +893,17 @@ describe('tearDown', () => {
     expect(await activities.tearDown(alone, seenAlone, nothing)).toBe(true);
   });
 
+  it('answers false, without an Event, where the API server keeps our finalizer', async () => {
+    const ref = refOf(await newMachine({ finalizers: [finalizers.machine] }));
+    await client.delete(machines, ref);
+    const keeping: KubeClient = Object.create(client, {
+      patch: { value: (resource: typeof machines, key: typeof ref) => client.patch(resource, key, mergePatch({})) },
+    });
+    expect(await createActivities(keeping).tearDown(ref, await seenOf(ref), nothing)).toBe(false);
+    expect(events.filter(({ regarding }) => regarding.uid === ref.uid)).toEqual([]);
+    expect(await activities.tearDown(ref, await seenOf(ref), nothing)).toBe(true);
+  });
+
   it('takes in its stride that others remove theirs at the same moment', async () => {
     const ref = refOf(await newMachine({ finalizers: ['example.com/a', finalizers.machine, 'example.com/b'] }));
     await client.delete(machines, ref);

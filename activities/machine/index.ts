@@ -434,15 +434,20 @@ export function createMachineActivities(deps: MachineDeps) {
       return snapshot(ref, await findMachine(ref));
     },
 
-    /** Deletes the Nodes and Secrets of a Machine that has no VM any more, and releases it: the API server deletes it. */
-    async tearDown(ref: ObjectRef, seen: MachineSnapshot, teardown: Teardown): Promise<true> {
+    /**
+     * Deletes the Nodes and Secrets of a Machine that has no VM any more, and releases it: the API server deletes it. Answers
+     * false where the API server does not keep that our finalizer is gone.
+     */
+    async tearDown(ref: ObjectRef, seen: MachineSnapshot, teardown: Teardown): Promise<boolean> {
       const { nodeName, nodeNames, seenNode, hasUserData, leavesNodes, deployment } = teardown;
       if (!leavesNodes) {
         if (nodeName !== undefined) await removeNode(ref, nodeName, seen, seenNode);
         for (const name of nodeNames) await removeNode(ref, name, { ...seen, isFromCloud: true }, seenNode);
         if (hasUserData) await removeUserData(ref);
       }
-      if ((await removeFinalizer(ref, seen)) === null) return true;
+      const released = await removeFinalizer(ref, seen);
+      if (released === null) return true;
+      if (toSnapshot(ref, released).managed) return false;
       const note = leavesNodes
         ? 'VM and finalizer are gone. The cluster of the Nodes did not answer, and has the Node still'
         : 'VM, Node and finalizer are gone';
@@ -472,7 +477,7 @@ export function createMachineActivities(deps: MachineDeps) {
     return { found, isTemplateRefused: true, nodeRefusal };
   }
 
-  /** The Machine without our finalizer if it is being deleted, or null. */
+  /** Removes our finalizer from the Machine. Answers with what was stored if it is being deleted, or null. */
   async function removeFinalizer(ref: ObjectRef, seen: MachineSnapshot): Promise<KubeObject | null> {
     const { kinds, marks } = dialectOf(ref.dialect);
     const { resourceVersion, deletingSince } = seen;

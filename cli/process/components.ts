@@ -209,7 +209,8 @@ export async function startWorkersComponent(
 /** By how much the clocks of two clusters may differ, s. Kubernetes backdates certificates by as much. */
 const clockSkewSeconds = 300;
 
-function machineLimits(
+/** The limits of machines that have none of their own: workers and controllers have to have the same. */
+export function machineLimits(
   options: Options<(typeof serverFlags | typeof controllersFlags)[number]>,
   { control, target }: Pick<ComponentDeps, 'control' | 'target'>,
 ): MachineLimits {

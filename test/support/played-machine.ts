@@ -482,7 +482,7 @@ function playCluster(
       if (leavesNodes) return true;
       if (cluster.isTargetGone) refuse('Unavailable');
       for (const name of new Set([...(nodeName === undefined ? [] : [nodeName]), ...nodeNames])) removeNode(name);
-      return true;
+      return !cluster.drops.includes('release');
     }),
     readSource: noted('readSource', () => cluster.reading),
     ensureUserData: noted('ensureUserData', () => userData),

@@ -108,7 +108,6 @@ const writes: Record<keyof MachineActivities, readonly Row[] | typeof readOnly |
   uncordonNode: isNotReadBack,
   removeNode: isNotReadBack,
   noteLostMachine: isNotReadBack,
-  tearDown: isNotReadBack,
   markInterrupted: isNotReadBack,
   begin: [
     {
@@ -197,6 +196,16 @@ const writes: Record<keyof MachineActivities, readonly Row[] | typeof readOnly |
           const isDropped = step === 'announceDeletion' && cluster.drops.length > 0;
           if (isDropped) cluster.machine = { ...cluster.machine, stage: 'running' };
         };
+        await beginDeletion();
+      },
+    },
+  ],
+  tearDown: [
+    {
+      what: 'release',
+      async begin() {
+        await startAtRest();
+        drop('release');
         await beginDeletion();
       },
     },

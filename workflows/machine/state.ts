@@ -107,6 +107,8 @@ export interface MachineState extends PersistedState {
   /** When the cloud is asked about the VM again, ms since the epoch, and the pause before that. */
   nextPollMs: number;
   pollIntervalMs: number;
+  /** The last pause before it was asked about a VM that is not set up, ms; 0: it is set up. */
+  setUpPauseMs: number;
   /** What the cloud has said last of a VM that it is about to take away. The Node says so as soon as that is written. */
   interruption?: Interruption;
   /** Whether the API server has refused what the Node lacks. It is tried again when a watcher says anew that it lacks it. */
@@ -163,6 +165,7 @@ export function newState(ref: ObjectRef, given?: Partial<PersistedState>, seen?:
     isUninitialized: false,
     nextPollMs: 0,
     pollIntervalMs: 0,
+    setUpPauseMs: 0,
     repeats: {},
     deletionAnnounced: false,
     changes: 0,

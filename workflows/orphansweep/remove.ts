@@ -1,5 +1,5 @@
 /** The deletions of a sweep, each right after a last look for its Machine. */
-import { sleep } from '@temporalio/workflow';
+import { patched, sleep } from '@temporalio/workflow';
 import type { ListedResource, SweepNotice } from '../../api/model/sweep.ts';
 import type { DeleteVmRequest } from '../../api/provider.ts';
 import { readVmDeletion } from '../calls/answers.ts';
@@ -78,7 +78,9 @@ async function removeOne(sweep: Sweep, group: Group, orphan: Orphan, removal: Re
     }
     (deletion.state === 'gone' ? removal.deleted : removal.deleting).push(orphan);
     show(sweep, { deleted: sweep.progress.deleted + 1 });
-    return [{ object, reason: 'OrphanDeleted', note: `deleted ${nameOf(orphan)}, which ${whyOf(orphan, 'had')}` }];
+    const isGone = deletion.state === 'gone' || !patched('orphans-that-are-not-gone');
+    const note = `${isGone ? 'deleted' : 'the cloud is still deleting'} ${nameOf(orphan)}, which ${whyOf(orphan, 'had')}`;
+    return [{ object, reason: 'OrphanDeleted', note }];
   }
 }
 

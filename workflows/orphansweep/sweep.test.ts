@@ -368,6 +368,19 @@ describe('orphanSweep', () => {
     expect(notices.map(({ reason }) => reason).toSorted()).toEqual(['OrphanDeleted', 'OrphanNotDeleted']);
   });
 
+  it('asks twelve times at most for a deletion that the cloud accepts and does not keep, and says that it is not done', async () => {
+    cloud = [vm('stays', { uid: 'u1' })];
+    onDelete = () => 'deleting';
+
+    const { groups } = await sweep();
+
+    expect(deletions).toHaveLength(12);
+    expect(groups[0]?.kept).toMatchObject([{ reason: 'deleting', count: 1 }]);
+    expect(notices).toMatchObject([
+      { reason: 'OrphanDeleted', note: expect.stringMatching(/^the cloud is still deleting vm stays /) },
+    ]);
+  });
+
   it('[mcm 8 partly] releases only the deleted classes that have nothing left in their cloud, and says why the others stay', async () => {
     const leaving = { release: { generation: 1 } };
     sources = [

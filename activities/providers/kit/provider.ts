@@ -24,10 +24,14 @@ import type { Cloud, CloudItem, CloudPart, CloudVm, Tags, VmOrder } from './clou
 import { readCreationFailure } from './errors.ts';
 import { type CallSession, createSessions } from './session.ts';
 
-/** `deleteVm` answers `deleting` after this long, so that its caller sees that it goes on. */
-const deletionPatienceMs = 20_000;
-/** The longest pause between two looks at what is being deleted, ms. Each is longer than the one before by half. */
-const longestPollMs = 5_000;
+/** `deleteVm` answers `deleting` after this long, so that its caller sees that it goes on, ms. */
+export const deletionPatienceMs = 20_000;
+
+/** The pause between two looks at what is being deleted, after one of `pauseMs`: longer by half, at most 5 s. */
+export function nextLookPauseMs(pauseMs: number): number {
+  return Math.min(5_000, pauseMs * 1.5);
+}
+
 /** How often a refused creation looks whether what it has left is gone. */
 const takeBackLooks = 3;
 
@@ -135,7 +139,7 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     const settledAt = start + (request.outcomeUnknown ? settleMs : 0);
     const found = new Set<string>();
     let looking = session;
-    for (let pollMs = cloud.deletionPollMs; ; pollMs = Math.min(longestPollMs, pollMs * 1.5)) {
+    for (let pollMs = cloud.deletionPollMs; ; pollMs = nextLookPauseMs(pollMs)) {
       const lookedAt = performance.now();
       const listed = await listOwn(looking, request);
       const mayBeOthers = listed.length === 0 && request.mayBeUntagged === true;

@@ -10,7 +10,7 @@ import {
   partKinds,
 } from '../../../activities/providers/simulated/schema.ts';
 import { faultOf, hasTags, latencyMs } from '../faults.ts';
-import type { Operation, ShownFault } from './faults.ts';
+import type { CallSubject, Operation, ShownFault } from './faults.ts';
 import { type CallRecord, type CloudState, type StoredPart, type StoredVm, stateOf } from './state.ts';
 
 /** A request as the server has read it. */
@@ -106,7 +106,7 @@ export function createCloudApi({ state, tokens, onCreated }: ApiDeps) {
     const never = hang?.effect === 'none' || lost?.effect === 'none';
     const answer = never ? undefined : act(operation, request, id, faults);
     if (hang) await (hang.ms === undefined ? state.faultsReplaced() : sleep(hang.ms));
-    const effect = answer !== undefined && answer.status < 300;
+    const effect = answer !== undefined && answer.status < 300 && !isNothingKept(faults);
     return { answer: lost || answer === undefined ? ('lost' as const) : answer, effect };
   }
 
@@ -115,13 +115,14 @@ export function createCloudApi({ state, tokens, onCreated }: ApiDeps) {
     const isHidden = hiddenBy(faults);
     if (operation === 'list') return list(request.url, isHidden);
     const part = partOf(request.url);
-    if (part !== undefined) return actOnPart(operation, part, isHidden);
+    if (part !== undefined) return actOnPart(operation, part, faults);
     const vm = state.vm(id ?? '');
     const now = Date.now();
     if (vm === undefined || stateOf(vm, now) === 'terminated' || now < vm.visibleAt || isHidden(vm)) {
       return failure(404, 'NotFound', `there is no VM ${id}`);
     }
     if (operation === 'get') return { status: 200, body: toAnswer(vm) };
+    if (isNothingKept(faults)) return { status: 202, body: { ...toAnswer(vm), state: 'deleting' } };
     leak(vm, faultOf(faults, 'leak')?.parts ?? []);
     const deleted = vm.deletedAt === null ? state.update(vm.id, { deletedAt: now }) : vm;
     return { status: 202, body: toAnswer(deleted ?? vm) };
@@ -134,16 +135,20 @@ export function createCloudApi({ state, tokens, onCreated }: ApiDeps) {
     }
   }
 
-  function actOnPart(operation: Operation, { kind, id }: { kind: PartKind; id: string }, isHidden: IsHidden) {
+  function actOnPart(
+    operation: Operation,
+    { kind, id }: { kind: PartKind; id: string },
+    faults: readonly ShownFault[],
+  ) {
     const now = Date.now();
     const part = state.parts(now).find((each) => each.id === id && each.kind === kind && now >= each.visibleAt);
-    if (part === undefined || isHidden(part)) return failure(404, 'NotFound', `there is no ${kind} ${id}`);
+    if (part === undefined || hiddenBy(faults)(part)) return failure(404, 'NotFound', `there is no ${kind} ${id}`);
     if (operation === 'get') return { status: 200, body: toPartAnswer(part) };
     const vm = state.vm(part.vm ?? '');
     if (vm !== undefined && stateOf(vm, now) !== 'terminated') {
       return failure(409, 'InUse', `the ${kind} ${id} belongs to the VM ${vm.id}`);
     }
-    state.updatePart(part, { deletedAt: now });
+    if (!isNothingKept(faults)) state.updatePart(part, { deletedAt: now });
     return { status: 202, body: toPartAnswer(part) };
   }
 
@@ -167,13 +172,16 @@ export function createCloudApi({ state, tokens, onCreated }: ApiDeps) {
     }
     const now = Date.now();
     const after = (ms: number | undefined) => (ms === undefined ? null : now + ms);
-    const vm = state.addVm(data, {
+    if (isNothingKept(faults)) return { status: 201, body: toAnswer(state.newVm(data)) };
+    const { field } = faultOf(faults, 'notKept') ?? {};
+    const kept = field === undefined ? data : { ...data, [field]: {} };
+    const vm = state.addVm(kept, {
       visibleAt: now + (faultOf(faults, 'invisible')?.ms ?? 0),
       neverJoins: data.node === null || faultOf(faults, 'neverJoin') !== undefined,
       diesAt: after(faultOf(faults, 'die')?.afterMs),
       vanishesAt: after(faultOf(faults, 'vanish')?.afterMs),
     });
-    state.addParts(data, partKinds, vm);
+    state.addParts(kept, partKinds, vm);
     onCreated(vm);
     return { status: 201, body: toAnswer(vm) };
   }
@@ -205,11 +213,19 @@ export function createCloudApi({ state, tokens, onCreated }: ApiDeps) {
   function subjectOf({ body, url }: CloudRequest, id: string | undefined) {
     const vm = state.vm(id ?? url.searchParams.get('vm') ?? '') ?? CreateBody.safeParse(body).data;
     const part = state.part(partOf(url)?.id ?? '');
-    return { machineType: vm?.machineType, tags: vm?.tags ?? part?.tags ?? tagsOf(url.searchParams) };
+    const isList = url.searchParams.has('vm');
+    const resource: CallSubject['resource'] = part?.kind ?? (vm !== undefined && !isList ? 'vm' : undefined);
+    return { resource, machineType: vm?.machineType, tags: vm?.tags ?? part?.tags ?? tagsOf(url.searchParams) };
   }
 }
 
 type IsHidden = (of: StoredVm | StoredPart) => boolean;
+
+/** Whether the call is answered as if it had been done. */
+function isNothingKept(faults: readonly ShownFault[]): boolean {
+  const notKept = faultOf(faults, 'notKept');
+  return notKept !== undefined && notKept.field === undefined;
+}
 
 function hiddenBy(faults: readonly ShownFault[]): IsHidden {
   const hidden = faultOf(faults, 'hidden');

@@ -290,6 +290,39 @@ describe('faults', () => {
     expect(performance.now() - since).toBeGreaterThanOrEqual(299);
   });
 
+  it('answer as if the call had been done, and keep nothing of it', async () => {
+    await cloud.setFaults({ kind: 'notKept', operation: 'create', times: 1 });
+    const vm = newVm();
+    const ghost = await call('POST', '/v1/vms', vm);
+    expect([ghost.status, (await call('GET', `/v1/vms/${ghost.body.id}`)).status]).toEqual([201, 404]);
+    const { body } = await call('POST', '/v1/vms', vm);
+    expect(body.id).not.toBe(ghost.body.id);
+
+    await cloud.setFaults({ kind: 'leak', parts: ['disk', 'nic'] }, { kind: 'notKept', resource: 'disk' });
+    const [, disk, nic] = (await call('GET', `/v1/resources?vm=${body.id}`)).body.items ?? [];
+    await call('DELETE', `/v1/vms/${body.id}`);
+    await untilGone(body.id);
+    expect((await call('DELETE', `/v1/disks/${disk?.id}`)).status).toBe(202);
+    expect((await call('DELETE', `/v1/nics/${nic?.id}`)).status).toBe(202);
+    const { items = [] } = (await call('GET', `/v1/resources?vm=${body.id}`)).body;
+    expect(items.map(({ kind }) => kind)).toEqual(['disk']);
+
+    await cloud.setFaults({ kind: 'notKept', operation: 'delete' });
+    const { id } = await create();
+    expect((await call('DELETE', `/v1/vms/${id}`)).status).toBe(202);
+    expect((await call('GET', `/v1/vms/${id}`)).status).toBe(200);
+    expect((await cloud.calls()).at(-2)).toMatchObject({ operation: 'delete', outcome: 202, effect: false });
+  });
+
+  it('lose a field of what is created', async () => {
+    await cloud.setFaults({ kind: 'notKept', field: 'tags' });
+    const tags = { field: run };
+    const { id } = await create({ tags, partTags: tags });
+    const { items = [] } = (await call('GET', `/v1/resources?tag=field=${run}`)).body;
+    expect(items.map(({ kind }) => kind)).toEqual(['disk', 'nic', 'ip']);
+    expect((await call('GET', `/v1/vms/${id}`)).status).toBe(200);
+  });
+
   it('are refused when they are none', async () => {
     const wrong = { kind: 'capacity', every: 0 } as const;
 

@@ -18,9 +18,13 @@ import {
 export const operations = ['create', 'list', 'get', 'delete'] as const;
 export type Operation = (typeof operations)[number];
 
+/** What a call may be about. */
+const resourceKinds = ['vm', ...partKinds] as const;
+
 /** Which calls a fault meets: those that fulfil every condition given. */
 const conditions = {
   operation: z.enum(operations).optional().describe('Only this operation.'),
+  resource: z.enum(resourceKinds).optional().describe('Only calls for one of this kind, and no lists.'),
   machineType: z
     .string()
     .refine((type) => Object.hasOwn(machineTypes, type), 'use a machine type')
@@ -28,7 +32,10 @@ const conditions = {
   ...commonConditions,
 };
 
-/** A fault. Those from `capacity` to `ignoreTokens` meet create calls alone; `leak` meets those that create and delete VMs. */
+/**
+ * A fault. Those from `capacity` to `ignoreTokens` meet create calls alone; `leak` meets those that create and delete VMs, and
+ * `notKept` all that create and delete.
+ */
 export const Fault = z.discriminatedUnion('kind', [
   z.strictObject({ ...latency, ...conditions }).check(checkLatency),
   z.strictObject({ ...lostAnswer, ...conditions }),
@@ -61,6 +68,14 @@ export const Fault = z.discriminatedUnion('kind', [
   z.strictObject({ kind: z.literal('invisible'), ms: milliseconds.describe('After the create call.'), ...conditions }),
   z.strictObject({ kind: z.literal('ignoreTokens'), ...conditions }),
   z.strictObject({
+    kind: z.literal('notKept'),
+    field: z
+      .enum(['tags', 'partTags'])
+      .optional()
+      .describe('Only this is lost, of create calls. Left out: the call has no effect.'),
+    ...conditions,
+  }),
+  z.strictObject({
     kind: z.literal('hidden'),
     since: z.iso.datetime().optional().describe('Only what was created after this time. Left out: everything.'),
     ...conditions,
@@ -74,6 +89,8 @@ export type ShownFault = Shown<Fault>;
 /** What a call is about, as far as faults ask. */
 export interface CallSubject {
   readonly operation: Operation;
+  /** Left out: a list. */
+  readonly resource?: (typeof resourceKinds)[number] | undefined;
   readonly machineType?: string | undefined;
   readonly tags: Readonly<Record<string, string>>;
 }
@@ -96,9 +113,16 @@ export function faultsOf(active: readonly ActiveFault<Fault>[], call: CallSubjec
 function meets(fault: Fault, call: CallSubject): boolean {
   if (ofCreation.includes(fault.kind) && call.operation !== 'create') return false;
   if (fault.kind === 'leak' && !isOfVm(call)) return false;
+  if (fault.kind === 'notKept' && !changes(call, fault.field !== undefined)) return false;
   if (fault.operation !== undefined && fault.operation !== call.operation) return false;
+  if (fault.resource !== undefined && fault.resource !== call.resource) return false;
   if (fault.machineType !== undefined && fault.machineType !== call.machineType) return false;
   return hasTags(call.tags, fault.tags ?? {});
+}
+
+/** Whether the call creates something, or deletes it. */
+function changes({ operation }: CallSubject, isCreation: boolean): boolean {
+  return operation === 'create' || (operation === 'delete' && !isCreation);
 }
 
 /** Whether the call creates or deletes a VM: disks, NICs and addresses have no machine type. */

@@ -136,6 +136,27 @@ export function openState(directory: string, timing: Timing) {
 
   const nextNumber = () => vms.size + parts.size + 1;
 
+  /** A VM that is not there yet. */
+  function newVm(body: CreateVmBody, fate: Partial<StoredVm> = {}): StoredVm {
+    const now = Date.now();
+    return {
+      ...body,
+      ...timing,
+      id: `vm-${randomUUID().slice(0, 13)}`,
+      number: nextNumber(),
+      createdAt: now,
+      visibleAt: now,
+      neverJoins: false,
+      diesAt: null,
+      vanishesAt: null,
+      deletedAt: null,
+      bootedAt: now + timing.bootMs,
+      restarts: 0,
+      nodeUid: null,
+      ...fate,
+    };
+  }
+
   function update(id: string, change: Partial<StoredVm>): StoredVm | undefined {
     const vm = vms.get(id);
     if (vm === undefined) return undefined;
@@ -148,25 +169,10 @@ export function openState(directory: string, timing: Timing) {
     /** All VMs ever, oldest first. */
     vms: (): StoredVm[] => [...vms.values()],
     vmOfToken: (token: string): StoredVm | undefined => vms.get(byToken.get(token) ?? ''),
+    newVm,
     /** Adds a VM. `fate` is what faults have decided. */
     addVm(body: CreateVmBody, fate: Partial<StoredVm>): StoredVm {
-      const now = Date.now();
-      const vm: StoredVm = {
-        ...body,
-        ...timing,
-        id: `vm-${randomUUID().slice(0, 13)}`,
-        number: nextNumber(),
-        createdAt: now,
-        visibleAt: now,
-        neverJoins: false,
-        diesAt: null,
-        vanishesAt: null,
-        deletedAt: null,
-        bootedAt: now + timing.bootMs,
-        restarts: 0,
-        nodeUid: null,
-        ...fate,
-      };
+      const vm = newVm(body, fate);
       record({ vm });
       return vm;
     },

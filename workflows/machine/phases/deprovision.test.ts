@@ -109,6 +109,24 @@ describe('the deletion of a VM', () => {
     await workflow().terminate();
   });
 
+  it('is asked for with growing pauses where the cloud accepts it and does not do it', async () => {
+    await startAtRest();
+    const askedAtMs: number[] = [];
+    cloud.deleteVm = () => {
+      askedAtMs.push(now());
+      return { state: 'deleting', nodeNames: [] };
+    };
+    touch({ deletingSince: time() });
+    await observe();
+    await advance(3_600_000);
+    const pauses = askedAtMs.slice(1).map((ms, i) => ms - askedAtMs[i]!);
+    expect([pauses[0], pauses.at(-1)]).toEqual([10_000, 120_000]);
+    expect(pauses.length).toBeLessThan(60);
+    cloud.deleteVm = () => ({ state: 'gone', nodeNames: [] });
+    await workflow().signal(retryNowSignal);
+    await workflow().result();
+  });
+
   it('asks nobody about a place whose provider no worker can serve', async () => {
     await startAtRest();
     cluster.places = [{ ...cluster.reading.cloud!, provider: 'x'.repeat(201) }];

@@ -6,7 +6,7 @@ import { checkApiServers } from '../../calls/kubernetes.ts';
 import { kubernetes, kubernetesSteps } from '../kubernetes.ts';
 import { nodeNameOf } from '../node.ts';
 import { setMachine } from '../observe.ts';
-import { done, type PhaseOutcome } from '../outcome.ts';
+import { again, done, type PhaseOutcome } from '../outcome.ts';
 import { show, showSearchAttributes } from '../progress.ts';
 import { report, withContext } from '../report.ts';
 import { type MachineState, StaleStateError } from '../state.ts';
@@ -51,8 +51,7 @@ export async function deprovision(state: MachineState): Promise<PhaseOutcome> {
       return kubernetesSteps.tearDown(ref, machine, { ...teardown, leavesNodes: true });
     }
   };
-  await untilAnswered(state, doingLast, tearDown, unblock);
-  return done;
+  return (await untilAnswered(state, doingLast, tearDown, unblock)) ? done : again;
 }
 
 /** The VM that the Machine names stays with another one. */

@@ -80,7 +80,7 @@ function startOver(state: MachineState): void {
   delete state.shortRunAtMs;
   state.leftNodes = [];
   state.outageEndMs = Date.now();
-  Object.assign(state, { isUninitialized: false, nextPollMs: 0, pollIntervalMs: 0 });
+  Object.assign(state, { isUninitialized: false, nextPollMs: 0, pollIntervalMs: 0, setUpPauseMs: 0 });
   delete state.placeVersion;
   delete state.refusal;
 }

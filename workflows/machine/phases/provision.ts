@@ -16,9 +16,9 @@ import {
   firstPollWithoutNodeMs,
   isPastCreation,
   nextPollIntervalMs,
+  nextSetUpPauseMs,
   type PhaseOutcome,
   quickPauseMs,
-  retryPauseMs,
 } from '../outcome.ts';
 import { forgetError, showRetry } from '../progress.ts';
 import { type Facts, report, reportRefusal, withContext } from '../report.ts';
@@ -289,12 +289,18 @@ async function reportSetUpFailed(state: MachineState, doing: string, message: st
   });
 }
 
-/** When the cloud is asked again: about a VM that is not set up every few seconds, about any other less and less often. */
+/** When the cloud is asked again, less and less often. */
 function schedulePoll(state: MachineState): void {
   if (!state.isUninitialized) {
+    state.setUpPauseMs = 0;
     const firstMs = state.machine.limits.hasNoNode ? firstPollWithoutNodeMs : firstPollIntervalMs;
     state.pollIntervalMs = state.pollIntervalMs === 0 ? firstMs : nextPollIntervalMs(state.pollIntervalMs);
   }
-  const pauseMs = state.isUninitialized ? retryPauseMs({ code: 'Uninitialized' }, 'creation') : state.pollIntervalMs;
-  state.nextPollMs = Date.now() + pauseMs;
+  state.nextPollMs = Date.now() + (state.isUninitialized ? setUpPauseMs(state) : state.pollIntervalMs);
+}
+
+function setUpPauseMs(state: MachineState): number {
+  const isRepeated = state.setUpPauseMs > 0 && patched('set-up-has-growing-pauses');
+  state.setUpPauseMs = nextSetUpPauseMs(isRepeated ? state.setUpPauseMs : 0);
+  return state.setUpPauseMs;
 }

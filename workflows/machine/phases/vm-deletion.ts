@@ -9,7 +9,7 @@ import { deleteVm } from '../../calls/provider.ts';
 import { kubernetes, kubernetesSteps } from '../kubernetes.ts';
 import { nodeNameOf } from '../node.ts';
 import { setMachine } from '../observe.ts';
-import { again, firstPollIntervalMs, type PhaseOutcome, retryPauseMs, waitFor } from '../outcome.ts';
+import { again, deletionPollMs, firstPollIntervalMs, type PhaseOutcome, retryPauseMs, waitFor } from '../outcome.ts';
 import { forgetError, showRetry, showWait } from '../progress.ts';
 import { findRemedy, reportRefusal, seeLastError, withContext } from '../report.ts';
 import { type MachineState, timeIn } from '../state.ts';
@@ -98,14 +98,17 @@ export async function deleteVms(
     return undefined;
   }
   state.vmDeletedMs = vmDeletedMs;
+  const pollMs = deletionPollMs(Date.now() - vmDeletedMs);
+  const isSlow = pollMs > firstPollIntervalMs && patched('long-deletions-are-asked-about-less-often');
+  const pauseMs = isSlow ? pollMs : firstPollIntervalMs;
   const isLate = Date.now() >= vmDeletedMs + lateDeletionMs;
   showWait(state, {
     doing,
     waitingFor: `the cloud to finish since ${new Date(vmDeletedMs).toISOString()}`,
-    until: timeIn(firstPollIntervalMs),
+    until: timeIn(pauseMs),
     ...(isLate && { blockedOn: 'CloudApi', unblock: 'See in the cloud what keeps the VM and what belongs to it.' }),
   });
-  return waitFor(firstPollIntervalMs);
+  return waitFor(pauseMs);
 }
 
 /** From when on people have to see that a cloud does not finish a deletion that it has accepted, ms. Most take a minute or two. */
