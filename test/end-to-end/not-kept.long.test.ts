@@ -297,7 +297,8 @@ describe('what an API server does not keep', () => {
 
   it('is made good by the next try once it is kept', async () => {
     dropped.clear();
-    const query = `MillwrightInstallation = '${millwright.namespace}' AND MillwrightBlockedOn = 'KubernetesApi'`;
+    const blocked = `${searchAttributes.blockedOn} = 'KubernetesApi' AND ExecutionStatus = 'Running'`;
+    const query = `${searchAttributes.installation} = '${millwright.namespace}' AND ${blocked}`;
     const count = async () => (await millwright.temporal.workflow.count(query)).count;
     await until('nothing is blocked', async (see) => see(await count()) === 0, { timeoutMs: 3 * minuteMs });
     const left = (await millwright.machines()).filter(({ metadata }) => metadata.name !== nameOf('nodename'));

@@ -255,6 +255,17 @@ describe('what an API server does not keep', () => {
     await until(async () => (await described()).blockedOn !== 'KubernetesApi');
   });
 
+  it.each(rows)('is shown no more once the next try is kept: $what, by $step', async ({ step, begin }) => {
+    await begin();
+    await advance(60_000);
+    drop();
+    const before = countOf(step);
+    await until(() => countOf(step) > before);
+    const nowMs = now();
+    await until(async () => (await described()).blockedOn !== 'KubernetesApi');
+    expect(now()).toBe(nowMs);
+  });
+
   it.each([
     ['the finalizer of the Node', { managed: false }],
     ['something of its template', { outdated: true }],

@@ -8,11 +8,12 @@ import { interruptedFacts, isOutdated, isSyncHeld, lackOf, syncNode } from '../n
 import { putNode } from '../observe.ts';
 import { again, type PhaseOutcome, waitFor } from '../outcome.ts';
 import { type Activity, show, showWait } from '../progress.ts';
-import { held, heldUntilMs, showTry } from '../repeats.ts';
+import { held, heldUntilMs, isHeld, showTry } from '../repeats.ts';
 import { type Facts, report } from '../report.ts';
 import type { MachineState } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
 import { endCreation } from './join.ts';
+import { isMaintenanceHeld } from './maintain.ts';
 import { nodeText, watching, watchUnhealthy } from './unhealthy.ts';
 
 /** Never done: a machine runs until it is deleted. Without a change it costs nothing, but for one new run. */
@@ -32,7 +33,9 @@ export async function run(state: MachineState): Promise<PhaseOutcome> {
       return reportLack(state, lack);
     if (stage === 'unhealthy' && stage === machine.stage) return orEarlier(state, await watchUnhealthy(state));
     const activity = activityOf(state, stage);
-    showWait(state, Number.isFinite(heldUntilMs(state)) ? held(state, activity) : activity);
+    const isWaiting = isHeldBack || (!machine.managed && isHeld(state, 'finalizer')) || isMaintenanceHeld(state);
+    const isShown = Number.isFinite(heldUntilMs(state)) && (isWaiting || !patched('what-is-kept-is-not-shown'));
+    showWait(state, isShown ? held(state, activity) : activity);
     return orEarlier(state, waitFor());
   }
   showTry(state, activityOf(state, stage)); // before it is written: what is shown changes once
