@@ -118,12 +118,14 @@ export function toTimeline(runs: readonly (readonly HistoryEvent[])[]): Timeline
         break;
       }
       case 'MARKER_RECORDED': {
-        const stage = stageIn(payloadsOf(isObject(attributes['details']) ? attributes['details']['result'] : null)[0]);
+        const [result] = payloadsOf(isObject(attributes['details']) ? attributes['details']['result'] : null);
+        const stage = stageIn(result);
         const step = stage === undefined ? undefined : stepOfStage[stage];
         const isBack =
           (step === 'validate' && steps.length > 0) || (step === 'drain' && steps.at(-1)?.step === 'delete');
         if (step !== undefined && !isBack) enter(step, at);
-        isGone ||= event.markerRecordedEventAttributes?.details.data?.payloads[0]?.json.activity_type === 'tearDown';
+        const { activity_type: activity } = event.markerRecordedEventAttributes?.details.data?.payloads[0]?.json ?? {};
+        isGone ||= activity === 'tearDown' && result === true;
         if (attributes['failure'] !== undefined) fail(attributes['failure']);
         break;
       }

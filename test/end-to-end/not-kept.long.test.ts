@@ -300,7 +300,7 @@ describe('what an API server does not keep', () => {
     const blocked = `${searchAttributes.blockedOn} = 'KubernetesApi' AND ExecutionStatus = 'Running'`;
     const query = `${searchAttributes.installation} = '${millwright.namespace}' AND ${blocked}`;
     const count = async () => (await millwright.temporal.workflow.count(query)).count;
-    await until('nothing is blocked', async (see) => see(await count()) === 0, { timeoutMs: 3 * minuteMs });
+    await until('nothing is blocked', async (see) => see(await count()) === 0, { timeoutMs: 4 * minuteMs });
     const left = (await millwright.machines()).filter(({ metadata }) => metadata.name !== nameOf('nodename'));
     expect(left.filter((machine) => phaseOf(machine) !== 'Running').map(({ metadata }) => metadata.name)).toEqual([]);
   });

@@ -255,7 +255,9 @@ describe('what an API server does not keep', () => {
     await until(async () => (await described()).blockedOn !== 'KubernetesApi');
   });
 
-  it.each(rows)('is shown no more once the next try is kept: $what, by $step', async ({ step, begin }) => {
+  // Only a watcher says whether that of `maintain` was kept.
+  const known = rows.filter(({ step }) => step !== 'maintain');
+  it.each(known)('is shown no more once the next try is kept: $what, by $step', async ({ step, begin }) => {
     await begin();
     await advance(60_000);
     drop();

@@ -30,9 +30,11 @@ const retryMs = retryPauseMs({ code: 'Unavailable' }, 'deletion');
  * is written, and an empty Node is drained at once.
  */
 export async function maintain(state: MachineState): Promise<PhaseOutcome> {
-  const isWrite = isWriteDue(state);
-  if (state.maintenance === undefined && !isWrite) return done;
-  if (isMaintenanceHeld(state)) return done; // its Node and its VM are looked after meanwhile
+  const { preservedUntil, updateDueBy } = state.machine;
+  const isOver = [preservedUntil, updateDueBy].some((end) => end !== undefined && Date.now() >= Date.parse(end));
+  if (state.maintenance === undefined && !isOver) return done;
+  const isWrite = state.maintenance === undefined || state.maintenance === 'write';
+  if (isWrite && isHeld(state, 'maintenance')) return done; // its Node and its VM are looked after meanwhile
   const { drainSince, maintenance: left } = await writeMarks(state);
   // Writes may follow each other. Only one that has left something certainly comes again.
   if (isWrite) noteWrite(state, 'maintenance', '', left === 'write' ? undefined : 1_000);
@@ -43,16 +45,6 @@ export async function maintain(state: MachineState): Promise<PhaseOutcome> {
     return done;
   }
   return drainFor(state, purpose, nodeName, drainSince ?? state.machine.stageSince);
-}
-
-/** Whether what is to be written waits, as it was written a moment ago and not kept. */
-export function isMaintenanceHeld(state: MachineState): boolean {
-  return isWriteDue(state) && isHeld(state, 'maintenance');
-}
-
-function isWriteDue({ maintenance, machine: { preservedUntil, updateDueBy } }: MachineState): boolean {
-  if (maintenance !== undefined) return maintenance === 'write';
-  return [preservedUntil, updateDueBy].some((end) => end !== undefined && Date.now() >= Date.parse(end));
 }
 
 /** What the Node is to be drained for; undefined: it is not. */

@@ -13,7 +13,6 @@ import { type Facts, report } from '../report.ts';
 import type { MachineState } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
 import { endCreation } from './join.ts';
-import { isMaintenanceHeld } from './maintain.ts';
 import { nodeText, watching, watchUnhealthy } from './unhealthy.ts';
 
 /** Never done: a machine runs until it is deleted. Without a change it costs nothing, but for one new run. */
@@ -33,7 +32,9 @@ export async function run(state: MachineState): Promise<PhaseOutcome> {
       return reportLack(state, lack);
     if (stage === 'unhealthy' && stage === machine.stage) return orEarlier(state, await watchUnhealthy(state));
     const activity = activityOf(state, stage);
-    const isWaiting = isHeldBack || (!machine.managed && isHeld(state, 'finalizer')) || isMaintenanceHeld(state);
+    // Only a watcher knows whether that of `maintain` was kept: it is shown until its pause is over.
+    const isFinalizerHeld = !machine.managed && isHeld(state, 'finalizer');
+    const isWaiting = isHeldBack || isFinalizerHeld || isHeld(state, 'maintenance');
     const isShown = Number.isFinite(heldUntilMs(state)) && (isWaiting || !patched('what-is-kept-is-not-shown'));
     showWait(state, isShown ? held(state, activity) : activity);
     return orEarlier(state, waitFor());
