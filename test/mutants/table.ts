@@ -203,6 +203,14 @@ const ofWorkflows: readonly Mutant[] = [
     tests: ['workflows/machine/phases/maintain.test.ts'],
   },
   {
+    id: 'maintenance-due-while-written',
+    file: 'workflows/machine/machine.ts',
+    text: "return state.maintenance === 'write' && !isHeld(state, 'maintenance') && patched('maintenance-due-while-written');",
+    replacement: 'return false;',
+    breaks: 'The Node of a machine that was updated in place stays cordoned if its worker was slow.',
+    tests: ['workflows/machine/phases/maintain.test.ts'],
+  },
+  {
     id: 'maintenance-that-was-read',
     file: 'workflows/machine/wait.ts',
     text: " || (isDue && patched('maintenance-that-was-read'))",

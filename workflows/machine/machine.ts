@@ -104,6 +104,7 @@ async function runPhases(state: MachineState, list: readonly Phase[], isOver = (
     const isDue =
       (i > list.indexOf(followNode) && isNodeDeleted(state)) || (i > list.indexOf(maintain) && mustMaintain);
     if (outcome.kind === 'wait' && list === phases && isDue && patched('due-in-an-earlier-phase')) outcome = again;
+    if (outcome.kind === 'wait' && i > list.indexOf(maintain) && list === phases && isWriteLeft(state)) outcome = again;
     if (outcome.kind === 'again') outcome = againOrWait(state, i);
     else if (outcome.kind === 'wait') delete state.repeats.phase; // it has a pause of its own
     if (outcome.kind === 'wait') {
@@ -115,6 +116,11 @@ async function runPhases(state: MachineState, list: readonly Phase[], isOver = (
     else if (outcome.kind === 'done') i++;
     else i = 0;
   }
+}
+
+/** Whether a watcher has said, while something was written, that more is to be written. It says no more than it repeats. */
+function isWriteLeft(state: MachineState): boolean {
+  return state.maintenance === 'write' && !isHeld(state, 'maintenance') && patched('maintenance-due-while-written');
 }
 
 /** A phase that leaves everything as it was, again and again, writes what is not kept. */

@@ -16,6 +16,7 @@ const {
   until,
   untilCancelled,
   now,
+  sleep,
   time,
 } = setUpMachine();
 const written = () => cluster.steps.filter((step) => step === 'maintain').length;
@@ -50,6 +51,21 @@ describe('a machine at rest whose preservation changes', () => {
     const sinceMs = now();
     await until(() => written() === 1);
     expect(now()).toBe(sinceMs);
+  });
+
+  it('is written again if a watcher says so before the answer to a slow write arrives', async () => {
+    await startAtRest();
+    cluster.after = async (step) => {
+      if (step !== 'maintain' || written() > 2) return;
+      if (written() === 1) return sleep(8_000); // is given up after 7 s
+      cluster.maintenance = 'write';
+      await observe();
+      await sleep(1_000); // the task is prolonged after 8 s, and hears of the signal
+    };
+    cluster.maintenance = 'write';
+    await observe();
+    await until(() => written() === 3);
+    expect(cluster.maintenance).toBeUndefined();
   });
 
   it('is written again when its time is over', async () => {
