@@ -7,7 +7,12 @@ import * as core from '../kube/core.ts';
 const resources = new Map(Object.entries({ ...core, ...gardener }));
 
 /** Tests with a cluster of their own, in which they may look at everything. */
-const inOwnCluster = ['test/end-to-end/kills.test.ts', 'test/end-to-end/lost-databases.test.ts'];
+const inOwnCluster = [
+  'test/end-to-end/handovers.long.test.ts',
+  'test/end-to-end/kills.test.ts',
+  'test/end-to-end/lost-databases.test.ts',
+  'test/support/marks.ts',
+];
 
 const tests = globSync(['**/*.test.ts', 'test/support/**/*.ts'], { exclude: ['node_modules/**', '.cache/**'] })
   .filter((file) => file !== 'test/isolation.test.ts')

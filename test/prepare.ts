@@ -5,6 +5,7 @@ import { ensureTemplate } from '../deploy/local/openstack-cloud/template.ts';
 import { findServer, type ServerName } from '../deploy/local/servers.ts';
 import { loadReplayBundle, loadWorkflowBundle } from '../temporal/bundle.ts';
 import { ensureBrowser, lackOfBrowser } from './support/browser.ts';
+import { findMcm } from './support/mcm-processes.ts';
 import { findMcmReader } from './support/mcm-reader.ts';
 import { ensurePostgresql, lackOfPostgresql } from './support/postgresql.ts';
 import { findProviderPython } from './support/python-provider.ts';
@@ -26,6 +27,7 @@ export const preparations: Preparations = {
 
 /** For `npm run test:long`, besides those for `npm test`. */
 export const longPreparations: Preparations = {
+  'machine-controller-manager': findMcm,
   ...servers('kube-controller-manager', 'temporal-server', 'temporal-sql-tool'),
   PostgreSQL: async () => lackOfPostgresql() ?? ensurePostgresql(),
 };

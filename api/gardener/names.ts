@@ -141,8 +141,8 @@ export const labels = {
   /** Machine: exactly `True` drains by force for in-place updates and preservation. Written by users. */
   forceDrain: 'force-drain',
   /**
-   * MachineSet: present on an old set of an in-place update, which creates no machines. Written by its owner's
-   * workflow.
+   * MachineSet: present on an old set of an in-place update, which creates no machines. Written by
+   * machine-controller-manager only.
    */
   scaleUpDisabled: 'node.machine.sapcloud.io/scale-up-disabled',
   /** Node: `true` when it waits for an in-place update. Written by the `machine` workflow. */

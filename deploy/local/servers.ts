@@ -155,23 +155,27 @@ export async function findServer(name: ServerName): Promise<string> {
 /** A program whose source is in this repository. */
 interface OwnProgram {
   readonly name: string;
-  /** Absolute path of the folder with its go.mod and all of its source. */
+  /** Absolute path of the folder with its go.mod. */
   readonly module: string;
+  /** Folder of its source in the module. Default: the module itself. */
+  readonly folder?: string;
   /** Duration of a build on two cores with an empty cache, minutes. Shown to people. */
   readonly minutes: number;
 }
 
 /** The path of a program of our own, which is built with Go where there is none of this source yet. Throws as `findServer`. */
-export async function findOwnProgram({ name, module, minutes }: OwnProgram): Promise<string> {
-  const files = (await readdir(module)).filter((file) => /\.(go|mod|sum)$/.test(file)).sort();
+export async function findOwnProgram({ name, module, folder = '.', minutes }: OwnProgram): Promise<string> {
   const hash = createHash('sha256');
-  for (const file of files) hash.update(file).update(await readFile(join(module, file)));
+  for (const each of new Set([module, join(module, folder)])) {
+    const files = (await readdir(each)).filter((file) => /\.(go|mod|sum)$/.test(file)).sort();
+    for (const file of files) hash.update(file).update(await readFile(join(each, file)));
+  }
   const version = hash.digest('hex').slice(0, 12);
   const path = join(cacheFolder(), `${name}-${version}`);
   if (await isExecutable(path)) return path;
   await mkdir(cacheFolder(), { recursive: true });
   await buildFromSource(
-    { name, version, variable: 'PATH', build: { module, package: '.', ldflags: '', minutes } },
+    { name, version, variable: 'PATH', build: { module, package: `./${folder}`, ldflags: '', minutes } },
     path,
   );
   return path;

@@ -1,13 +1,13 @@
-/** How machine-controller-manager (MCM) reads what Millwright leaves: test/mcm-reader, which is built with Go once. */
+/** How machine-controller-manager (MCM) reads what Millwright leaves: test/mcm/reader, which is built with Go once. */
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { json } from 'node:stream/consumers';
 import { fileURLToPath } from 'node:url';
 import { findOwnProgram } from '../../deploy/local/servers.ts';
 
-const module = fileURLToPath(new URL('../mcm-reader/', import.meta.url));
+const module = fileURLToPath(new URL('../mcm/', import.meta.url));
 
-/** What MCM reads of an object: see `answer` in test/mcm-reader/main.go. */
+/** What MCM reads of an object: see `answer` in test/mcm/reader/main.go. */
 export interface McmReading {
   readonly kind: string;
   readonly name: string;
@@ -24,7 +24,7 @@ export interface McmReading {
 
 /** The path of the program. Builds it at the first call on a machine. */
 export function findMcmReader(): Promise<string> {
-  return findOwnProgram({ name: 'mcm-reader', module, minutes: 2 });
+  return findOwnProgram({ name: 'mcm-reader', module, folder: 'reader', minutes: 2 });
 }
 
 /** Has MCM's own code read the objects, each with its kind. */
