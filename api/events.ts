@@ -13,7 +13,7 @@ interface EventMeaning {
 const runFailed = {
   RunFailed: {
     type: 'Warning',
-    when: "A run of the object's workflow failed, usually after an upgrade changed the workflow code, or it could not go on and was ended, usually after a restore of Temporal. A new run took over.",
+    when: 'The workflow of the object was started again, usually after an upgrade or after a restore of Temporal. Send signals such as `--force` again.',
   },
 } as const satisfies Record<string, EventMeaning>;
 
@@ -28,7 +28,7 @@ export const machineEvents = {
   VmFailed: { type: 'Warning', when: 'The VM will never run: the Machine has failed.' },
   StaleNode: {
     type: 'Warning',
-    when: 'The Node of that name, or the VM, is not that of the Machine: the note says why. A VM of its own was deleted, and the Machine has failed.',
+    when: 'The Node with the name of the Machine, or the VM, belongs to somebody else; the note says why. The Machine has failed, and a VM of its own was deleted. See [Nodes of others](../how-to/unhealthy-machines.md#nodes-of-others).',
   },
   CreationTimeout: {
     type: 'Warning',
@@ -37,12 +37,12 @@ export const machineEvents = {
   NodeJoined: { type: 'Normal', when: 'The Node is healthy for the first time.' },
   NodeTemplateRefused: {
     type: 'Warning',
-    when: 'The Node does not get all labels, annotations and taints of the node template; the note says which, and why. What only this API server refuses is tried again with growing pauses of up to ten minutes, and the taints are written without the rest.',
+    when: 'The Node does not get all labels, annotations and taints of the node template; the note says which, and why. What only a policy of this cluster refuses is tried again with growing pauses of up to ten minutes, and the taints are written without the rest.',
   },
   NodeUnhealthy: { type: 'Warning', when: 'The Node is unhealthy or missing.' },
   HealthTimeout: {
     type: 'Warning',
-    when: 'The Node was unhealthy for longer than the health timeout, and the machine may be replaced: the Machine has failed.',
+    when: 'The Node was unhealthy for longer than the health timeout: the Machine has failed. Its owner replaces it.',
   },
   NodeHealthy: { type: 'Normal', when: 'The Node is healthy again.' },
   VmInterrupted: {
@@ -62,7 +62,7 @@ export const machineEvents = {
     type: 'Warning',
     when: 'The labels of the Machine do not match the selector of its MachineSet any more; the note names them. It has no owner now: it keeps its VM, and nobody replaces or deletes it.',
   },
-  Adopted: { type: 'Normal', when: 'The Machine had no owner, and is now one of the MachineSet that selects it.' },
+  Adopted: { type: 'Normal', when: 'The MachineSet that selects the Machine has adopted it.' },
   UpdatingInPlace: { type: 'Normal', when: 'The Node is drained, and its agent may update it in place.' },
   UpdatedInPlace: { type: 'Normal', when: 'The agent on the Node says that it has updated it.' },
   UpdateInPlaceFailed: {
@@ -76,7 +76,7 @@ export const machineEvents = {
   Deleting: { type: 'Normal', when: 'The deletion begins.' },
   FailedDrain: {
     type: 'Warning',
-    when: 'Draining the Node failed and is tried again, also that of a preserved Machine, a PodDisruptionBudget never allows an eviction, or the API server refuses one for another reason, such as a webhook.',
+    when: 'The drain failed and is tried again: a PodDisruptionBudget never allows an eviction, or the API server or a webhook refuses one. See [drains](../how-to/drain.md).',
   },
   DrainTimeout: {
     type: 'Warning',
@@ -84,12 +84,12 @@ export const machineEvents = {
   },
   VmFound: {
     type: 'Normal',
-    when: 'The deletion has found the VM that another system had made for the Machine. The Machine names it now, so its Node is drained and deleted with it.',
+    when: 'The deletion has found the VM that machine-controller-manager had made for the Machine. The Machine has its provider ID now, so its Node is drained and deleted with it.',
   },
   FailedDelete: { type: 'Warning', when: 'Deleting the VM was refused and is tried again.' },
   VmKept: {
     type: 'Warning',
-    when: 'The Machine is deleted without the VM that it names: another Machine names it, too, and has it.',
+    when: 'The Machine is deleted and its VM stays, because another Machine has it. To delete the VM, delete that Machine.',
   },
   Deleted: { type: 'Normal', when: 'VM, Node and finalizer are gone.' },
   ...runFailed,
@@ -107,7 +107,7 @@ export const sourceEvents = {
   SourceAccepted: { type: 'Normal', when: 'The class was refused before, and VMs can be made from it now.' },
   TagsNotUpdated: {
     type: 'Warning',
-    when: 'The tags of the class were edited, and some of its VMs could not be changed. They are tried again.',
+    when: 'The tags of the class were edited, and could not be changed on some VMs. Millwright tries again.',
   },
   SourceInUse: { type: 'Normal', when: 'The class was deleted, but objects that the Event lists still use it.' },
   SourceNotReleased: {
@@ -116,7 +116,7 @@ export const sourceEvents = {
   },
   SourceNotSwept: {
     type: 'Warning',
-    when: 'A deleted class was released although its cloud refuses to be listed: all Machines that were made from it were deleted with their VMs.',
+    when: 'The finalizer of a deleted class was removed although its cloud could not be listed. This is safe, because all its Machines were deleted with their VMs.',
   },
   OrphansHeld: {
     type: 'Warning',
@@ -140,17 +140,17 @@ const ownerEvents = {
   },
   ReplacementHeld: {
     type: 'Warning',
-    when: 'Too many Nodes of a zone or of the cluster are unhealthy together: no unhealthy Machine is replaced meanwhile.',
+    when: 'Many Nodes are unhealthy or missing: no unhealthy Machine is replaced meanwhile. See [an outage of many Nodes](../how-to/unhealthy-machines.md#an-outage-of-many-nodes).',
   },
   CreationPaused: {
     type: 'Warning',
-    when: 'Machines of a MachineSet have failed without having joined. The note says why, and until when there is no other one.',
+    when: 'Machines of a MachineSet have failed before they joined. The next ones are created after a pause; the note says when, and why the Machines failed.',
   },
   ReleasedMachine: {
     type: 'Warning',
-    when: 'The labels of a Machine do not match the selector of its MachineSet any more; the note names them. The Machine keeps its VM, and another one is made in its place.',
+    when: 'The MachineSet has released a Machine, because its labels do not match the selector any more; the note names them. The Machine keeps its VM, and a new Machine is made in its place.',
   },
-  AdoptedMachine: { type: 'Normal', when: 'A Machine without an owner is now one of the MachineSet that selects it.' },
+  AdoptedMachine: { type: 'Normal', when: 'The MachineSet has adopted a Machine without an owner.' },
   SettingsNotKept: {
     type: 'Warning',
     when: 'The API server does not keep settings that a MachineSet or Machine gets from the template. They are written again later.',
@@ -173,7 +173,7 @@ export const setEvents = {
   FailedDelete: { type: 'Warning', when: 'The API server refused to delete a Machine.' },
   FrozeMachineSet: {
     type: 'Normal',
-    when: 'The set has more Machines than it may, with those that it has released: no Machine is created until it has fewer.',
+    when: 'The set has too many Machines, released ones included: it creates none. See [a frozen MachineSet](../how-to/scale.md#a-frozen-machineset).',
   },
   UnfrozeMachineSet: { type: 'Normal', when: 'The set is not frozen any more.' },
   ...ownerEvents,
@@ -189,7 +189,7 @@ export const deploymentEvents = {
   },
   AdoptedMachineSet: {
     type: 'Normal',
-    when: 'A MachineSet without an owner is now one of the deployment that selects it.',
+    when: 'The deployment has adopted a MachineSet without an owner.',
   },
   MachineSetCreateError: { type: 'Warning', when: 'The API server refused a MachineSet.' },
   ProgressDeadlineExceeded: {
