@@ -124,8 +124,15 @@ export const DeleteVmRequest = z.object({
   providerID: nonEmpty
     .optional()
     .describe(
-      'Provider ID that the Machine has stored. The VM that it names goes as well, whatever its tags are, with what ' +
-        'belongs to it. One of another cloud names nothing.',
+      'Provider ID that the Machine has stored. The VM that it names goes as well, with what belongs to it, also without the ' +
+        'UID tag. A provider may refuse with `FailedPrecondition` what has neither the tags of `providerSpec` nor a UID or ' +
+        'the name of the Machine. One of another cloud names nothing.',
+    ),
+  formerUid: nonEmpty
+    .optional()
+    .describe(
+      'UID that the Machine had before it was restored from a backup, which its VM may have as a tag. Left out: it was ' +
+        'not restored, or nobody knows.',
     ),
   nodeNames: z
     .array(nonEmpty)

@@ -244,7 +244,7 @@ export function createMachineActivities(deps: MachineDeps) {
     removeNode,
     uncordonNode,
     maintain,
-    ...createVmOwnerActivities(deps),
+    ...createVmOwnerActivities({ ...deps, findNode }),
 
     /** Reads the Machine and, where it has one, its Node. */
     async observeMachine(ref: ObjectRef): Promise<MachineReading | null> {

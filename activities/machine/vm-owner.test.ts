@@ -1,19 +1,28 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { toMachineSnapshot } from '../../api/gardener/machine/snapshot.ts';
+import { finalizers, labels } from '../../api/gardener/names.ts';
 import { machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { KubeClient } from '../../kube/client.ts';
+import { nodes } from '../../kube/core.ts';
+import { mergePatch } from '../../kube/patch.ts';
 import { newNamespace, patient, testClient } from '../../test/support/kube.ts';
 import { refOf } from '../../test/support/refs.ts';
 import { until } from '../../test/support/until.ts';
-import { createVmOwnerActivities, type NamingMachine, ownerOf } from './vm-owner.ts';
+import { createNodeActivities } from './nodes.ts';
+import { createVmOwnerActivities, ownerOf } from './vm-owner.ts';
 
 describe('of Machines that name one VM', () => {
-  const machine = (name: string, minute: number, more: Partial<NamingMachine> = {}): NamingMachine => ({
-    ...{ name, uid: `uid-${name}`, createdAt: `2026-10-01T10:0${minute}:00Z`, providerID: 'a:///b/1' },
+  type Rivals = Parameters<typeof ownerOf>[0];
+  const machine = (name: string, minute: number, more: Partial<Rivals[number]> = {}): Rivals[number] => ({
+    ...{ name, uid: `uid-${name}`, createdAt: `2026-10-01T10:0${minute}:00Z`, stage: 'running', nodeName: name },
     ...more,
   });
+  const asCopy = () => {
+    const { nodeName: _, ...copy } = machine('copy', 1, { stage: 'failed' });
+    return copy;
+  };
   const deletingSince = '2026-10-01T11:00:00Z';
 
   it.each([
@@ -25,6 +34,8 @@ describe('of Machines that name one VM', () => {
       [machine('b', 2, { deletingSince }), machine('a', 1, { deletingSince })],
       'a',
     ],
+    ['no copy that has failed while another Machine is left', [asCopy(), machine('a', 2, { deletingSince })], 'a'],
+    ['a failed copy that is alone', [asCopy()], 'copy'],
     ['nobody where there are none', [], undefined],
   ])('%s has it', (_what, all, name) => {
     expect(ownerOf(all)?.name).toBe(name);
@@ -48,6 +59,42 @@ describe('findVmOwner', () => {
       spec: { class: { kind: 'MachineClass', name: 'small' }, ...(providerID !== undefined && { providerID }) },
     });
 
+  function createActivities(control: KubeClient, target = client) {
+    const { findNode } = createNodeActivities({ control, target, defaults, findOutage: async () => undefined });
+    return createVmOwnerActivities({ control, defaults, findNode });
+  }
+
+  it('names the Machine whose Node is marked, whichever is older or is being deleted', async () => {
+    const id = `a:///zone/marked-${vm}`;
+    const node = `node-${vm}`;
+    const createOn = async (name: string) => {
+      const made = await create(name, id);
+      return client.patch(machines, made.metadata, mergePatch({ metadata: { labels: { [labels.node]: node } } }));
+    };
+    const older = await createOn('older');
+    const nextMs = Date.parse(older.metadata.creationTimestamp) + 1_000;
+    await until('the other is younger', async () => Date.now() >= nextMs);
+    const marked = await createOn('younger');
+    await client.create(nodes, {
+      metadata: { name: node, finalizers: [finalizers.node], labels: { [labels.machineName]: 'younger' } },
+      spec: { providerID: id },
+    });
+    const { findVmOwner } = createActivities(client);
+    const ask = (machine: Machine, isForced = false) =>
+      findVmOwner(refOf(machine), toMachineSnapshot(machine, defaults), isForced);
+
+    expect([await ask(older), await ask(marked)]).toEqual([{ name: 'younger' }, {}]);
+    await client.patch(machines, marked.metadata, mergePatch({ metadata: { finalizers: ['test/kept'] } }));
+    await client.delete(machines, marked.metadata);
+    expect([await ask(older), await ask(marked)]).toEqual([{ name: 'younger' }, {}]);
+
+    const unreachable: KubeClient = { ...client, find: () => Promise.reject(new Error('no answer')) };
+    const { findVmOwner: findWithout } = createActivities(client, unreachable);
+    const [ref, snapshot] = [refOf(older), toMachineSnapshot(older, defaults)];
+    await expect(findWithout(ref, snapshot)).rejects.toThrow('no answer');
+    expect(await findWithout(ref, snapshot, true)).toEqual({});
+  });
+
   it('names the other Machine, however its provider ID is written, and lists once for all who ask together', async () => {
     const first = await create('a', `a:///zone/${vm}`);
     await create('c');
@@ -59,7 +106,7 @@ describe('findVmOwner', () => {
       lists += 1;
       return client.pages(...args);
     };
-    const { findVmOwner } = createVmOwnerActivities({ control: { ...client, pages }, defaults });
+    const { findVmOwner } = createActivities({ ...client, pages });
     const ask = (machine: Machine) => findVmOwner(refOf(machine), toMachineSnapshot(machine, defaults));
 
     expect(await Promise.all([ask(copy), ask(first), ask(copy)])).toEqual([{ name: 'a' }, {}, { name: 'a' }]);

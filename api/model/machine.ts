@@ -46,6 +46,8 @@ export interface MachineSnapshot {
   readonly nodeName?: string;
   /** A Node without provider ID that is older than this, RFC 3339, is not its Node. Left out: nobody knows. */
   readonly nodeNotBefore?: string;
+  /** UID of the object that its VM was made for, if it was restored under another one. Left out: nobody knows of one. */
+  readonly formerUid?: string;
   /** Template hash of its MachineSet. */
   readonly revision?: string;
   /** Whether a label asks for deletion without regard for pods. */

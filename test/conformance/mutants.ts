@@ -59,7 +59,7 @@ export const mutants: readonly Mutant[] = [
   },
   {
     title: 'looks for VMs by UID alone',
-    caughtBy: 'a VM without tags',
+    caughtBy: 'a VM without UID tag',
     seen: /it answers simulated/,
     make: changed((good) => ({
       ensureVm: (request, context) => good.ensureVm(without(request, 'providerID'), context),

@@ -7,6 +7,7 @@ import type { ObjectRef } from '../../api/model/ref.ts';
 import { type Node, nodes, pods } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
+import { makeVm } from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
 
 const small = { kind: 'MachineClass', name: 'small' };
@@ -182,5 +183,30 @@ describe('[invariant 12 partly] a VM that two Machines name', () => {
 
     expect(await vmNames()).not.toContain(original.name);
     expect(await target.find(nodes, { name: original.name })).toBeUndefined();
+  });
+});
+
+describe('[invariant 12 partly] a VM of another namespace', () => {
+  it('stays when a Machine that was edited to name it is deleted, which is gone once that is corrected', async () => {
+    const { control } = millwright;
+    const stranger = nameOf('stranger');
+    const uid = '00000000-0000-4000-8000-000000000000';
+    const providerID = await makeVm(millwright, stranger, { uid, tags: { cluster: 'another' }, joins: true });
+    const edited = await createRunning('to-stranger');
+    await control.patch(machines, edited, mergePatch({ spec: { providerID } }));
+    await millwright.untilPhase(edited, 'Unknown');
+    await control.delete(machines, edited);
+
+    const why = `[FailedPrecondition] message = [the VM ${providerID}`;
+    await millwright.untilMachine(
+      edited,
+      'is refused',
+      ({ status }) => status?.lastOperation?.description?.includes(why) === true,
+    );
+    expect(await vmNames()).not.toContain(edited.name);
+    await control.patch(machines, edited, mergePatch({ spec: { providerID: null } }));
+    await millwright.handleOf(edited).signal('retryNow');
+    await millwright.untilGone(edited);
+    expect(await vmNames()).toContain(stranger);
   });
 });

@@ -116,7 +116,7 @@ export interface MachineState extends PersistedState {
   /** The last writes, by which those that have no effect are known. */
   repeats: Partial<Record<Repeated, Repeat>>;
   /** The other Machine that has the VM of this provider ID; without a name where that is this one's. */
-  vmOwner?: { readonly of: string; readonly name?: string };
+  vmOwner?: { readonly of: string; readonly purpose: string; readonly name?: string };
   /** Whether the Machine's status says that its VM is being deleted. */
   deletionAnnounced: boolean;
   /** Grows with everything that a wait has to end for. */
@@ -172,6 +172,11 @@ export function newState(ref: ObjectRef, given?: Partial<PersistedState>, seen?:
     isRefreshing: false,
     progress: { doing: 'starting', since: now() },
   };
+}
+
+/** Whether an operator or the Machine asks that the deletion waits for nothing but its VM. */
+export function isForceWanted({ forceDeletion, machine }: MachineState): boolean {
+  return forceDeletion || machine.forceDeletion;
 }
 
 /** A new Machine is what it looks like if our finalizer can be put on the version that was seen. */

@@ -132,8 +132,8 @@ function startFake({
         return { items, ...(page === 'first' && { nextPage: 'two' }) };
       },
     },
-    async setTags({ send }) {
-      await send(() => note('tag'));
+    async setTags({ send }, changed) {
+      for (const { id } of changed) await send(() => note(`tag ${id}`));
     },
     volumeId: () => undefined,
   };
@@ -465,6 +465,52 @@ describe('interruptions', () => {
     expect(second).toEqual({ items: [{ providerID: 'fake:///a/two', reason: 'soon' }] });
     expect(requests).toEqual(['interruptions', 'interruptions']);
   });
+});
+
+describe('the VM of a provider ID', () => {
+  const named = { ...deletion, providerID: 'fake:///a/a' };
+  const uidTag = 'millwright.dev/machine-uid';
+  const { tags: ofClass } = scope.providerSpec;
+
+  it.each<[string, Partial<CloudVm>, Partial<DeleteVmRequest>]>([
+    ['has the name of the Machine and no UID, as others make it', { name: 'Machine-1', tags: {} }, {}],
+    ['has the tags of the class', { tags: ofClass }, {}],
+    ['has the tags of the class and a UID that nobody knows any more', { tags: { ...ofClass, [uidTag]: 'old' } }, {}],
+    ['has the former UID of the Machine', { tags: { [uidTag]: 'old' } }, { formerUid: 'old' }],
+  ])('[invariant 2 partly] is deleted that %s', async (_, more, request) => {
+    const { provider, put, left } = startFake();
+    put(vm('a', more));
+
+    expect(await provider.deleteVm({ ...named, ...request }, context)).toMatchObject({ state: 'gone' });
+    expect(left()).toEqual([]);
+  });
+
+  it.each<[string, Partial<CloudVm>, Partial<DeleteVmRequest>]>([
+    ['was made by nobody for this class', { tags: { cluster: 'b' } }, {}],
+    [
+      'a Machine of the same name has in another namespace',
+      { name: machine.name, tags: { cluster: 'b', [uidTag]: 'b' } },
+      {},
+    ],
+    ['has another UID than the former one', { tags: { [uidTag]: 'b' } }, { formerUid: 'old' }],
+  ])(
+    '[invariant 12 partly] is neither deleted nor tagged that %s, and what is the Machine’s goes',
+    async (_, more, request) => {
+      const { provider, put, left, requests } = startFake();
+      put(vm('a', more), vm('own'), nic('nic-1'));
+
+      await provider.updateVm?.(
+        { ...scope, machine, providerID: named.providerID, tags: { a: 'b' }, removedTags: [] },
+        context,
+      );
+      expect(requests.slice(-2)).toEqual(['tag own', 'tag nic-1']);
+      expect(await refusal(provider.deleteVm({ ...named, ...request }, context))).toMatchObject({
+        code: 'FailedPrecondition',
+        message: expect.stringContaining('the VM fake:///a/a'),
+      });
+      expect(left()).toEqual(['a']);
+    },
+  );
 });
 
 describe('the deletion of a Machine that another system has begun to create', () => {

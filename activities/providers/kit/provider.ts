@@ -53,21 +53,48 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
   const { interruptions } = cloud;
 
   /**
-   * What the cloud shows of a Machine: all with its UID, and the VM of its provider ID with its parts whatever their tags.
+   * What the cloud shows of a Machine: all with its UID, and as `named` the VM of its provider ID with its parts whatever
+   * their tags, if it has not the UID.
    */
-  async function listOwn(
+  async function find(
     session: Own,
     { machine, providerID }: Pick<EnsureVmRequest, 'machine' | 'providerID'>,
     withParts = false,
-  ) {
+  ): Promise<{ readonly own: readonly CloudItem[]; readonly named: readonly CloudItem[] }> {
     const answered = await cloud.findOwn(session, machine, withParts);
     // A cloud may ignore a filter that it does not know, and then lists what belongs to others.
     const found = answered.filter(({ tags }) => tags[names.machineUid] === machine.uid);
     const own = found.filter(isLeft);
-    if (!isOurs(providerID) || found.some((each) => isNamed(each, providerID))) return own;
+    if (!isOurs(providerID) || found.some((each) => isNamed(each, providerID))) return { own, named: [] };
     const ids = new Set(own.map(({ id }) => id));
     const named = (await cloud.findVm(session, idOf(providerID).toLowerCase())).filter(isLeft);
-    return [...own, ...named.filter(({ id }) => !ids.has(id))];
+    return { own, named: named.filter(({ id }) => !ids.has(id)) };
+  }
+
+  async function listOwn(session: Own, request: Pick<EnsureVmRequest, 'machine' | 'providerID'>): Promise<CloudItem[]> {
+    const { own, named } = await find(session, request);
+    return [...own, ...named];
+  }
+
+  /** The same without the VM of somebody else that the Machine may name by mistake: what may be changed and deleted. */
+  async function listSafe(
+    session: Own,
+    request: Pick<DeleteVmRequest, 'machine' | 'providerID' | 'providerSpec' | 'formerUid'>,
+    withParts = false,
+  ): Promise<{ readonly listed: readonly CloudItem[]; readonly stranger?: CloudVm }> {
+    const { own, named } = await find(session, request, withParts);
+    const stranger = named.filter(isVm).find((vm) => !isKnown(vm, request));
+    return stranger === undefined ? { listed: [...own, ...named] } : { listed: own, stranger };
+  }
+
+  /** Whether a VM without the Machine's UID may be its own: by the tags of its class, its former UID, or as MCM makes it. */
+  function isKnown(
+    { name, tags }: CloudVm,
+    { machine, formerUid, providerSpec }: Pick<DeleteVmRequest, 'machine' | 'formerUid' | 'providerSpec'>,
+  ): boolean {
+    const uid = tags[names.machineUid];
+    const isOfMachine = uid === undefined ? name.toLowerCase() === machine.name.toLowerCase() : uid === formerUid;
+    return isOfMachine || hasTags(tags, parseOrRefuse(cloud.tags, providerSpec, 'providerSpec'));
   }
 
   /**
@@ -141,7 +168,7 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     let looking = session;
     for (let pollMs = cloud.deletionPollMs; ; pollMs = nextLookPauseMs(pollMs)) {
       const lookedAt = performance.now();
-      const listed = await listOwn(looking, request);
+      const { listed, stranger } = await listSafe(looking, request);
       const mayBeOthers = listed.length === 0 && request.mayBeUntagged === true;
       const { alive, dying = [] } = mayBeOthers ? await findUntagged(looking, request) : {};
       if (alive !== undefined) return { state: 'deleting', nodeNames: [...found], untaggedVm: toIdentity(alive) };
@@ -150,7 +177,10 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
       const present = namesOf(vms);
       for (const name of present) found.add(name);
       const nodeNames = [...found];
-      if (own.length === 0 && lookedAt >= settledAt) return { state: 'gone', nodeNames };
+      if (own.length === 0 && lookedAt >= settledAt) {
+        if (stranger !== undefined) throw ofOthers(stranger);
+        return { state: 'gone', nodeNames };
+      }
       if (present.some((name) => request.nodeNames?.includes(name) === false)) return { state: 'deleting', nodeNames };
 
       // Most parts go with their VM, and before it none can be deleted.
@@ -171,8 +201,7 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
    */
   async function deleteOnly(session: Own, only: NonNullable<DeleteVmRequest['only']>, tags: Tags): Promise<VmDeletion> {
     const { kind, id, uid } = only;
-    const isAsListed = (each: CloudItem) =>
-      each.tags[names.machineUid] === uid && Object.entries(tags).every(([key, value]) => each.tags[key] === value);
+    const isAsListed = (each: CloudItem) => each.tags[names.machineUid] === uid && hasTags(each.tags, tags);
     const found = (await findOnly(session, kind, id)).filter(isLeft);
     const named = found.find((each) => each.kind === kind);
     if (named !== undefined && !isAsListed(named)) {
@@ -309,7 +338,8 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     const { [names.machineUid]: _, ...tags } = request.tags;
     const removed = request.removedTags.filter((key) => key !== names.machineUid && tags[key] === undefined);
     const session = await sessions.open(request, 'sweep', signal);
-    await cloud.setTags?.(session, await listOwn(session, request, true), { tags, removed });
+    const { listed } = await listSafe(session, request, true);
+    await cloud.setTags?.(session, listed, { tags, removed });
   }
 
   async function listInterruptions(
@@ -537,6 +567,17 @@ function namesOf(vms: readonly CloudVm[]): string[] {
 /** Oldest first. Every look sorts VMs of the same second in the same way. */
 function byAge(a: CloudVm, b: CloudVm): number {
   return Date.parse(a.createdAt) - Date.parse(b.createdAt) || (a.id < b.id ? -1 : 1);
+}
+
+function hasTags(tags: Tags, wanted: Tags): boolean {
+  return Object.entries(wanted).every(([key, value]) => tags[key] === value);
+}
+
+function ofOthers({ providerID, name }: CloudVm): ProviderError {
+  const message =
+    `the VM ${providerID}${name && ` (${name})`} is not deleted: it has neither the tags of the class nor the UID or name of ` +
+    'the Machine. Correct or remove spec.providerID; if the VM is the Machine’s, give it the tags of the class';
+  return new ProviderError('FailedPrecondition', message);
 }
 
 function isNamed(item: CloudItem, providerID: string): boolean {

@@ -51,12 +51,12 @@ export const creationCases: readonly Case[] = [
     },
   },
   {
-    title: 'a VM without tags',
-    promise: 'The VM that providerID names is the Machine’s, whatever its tags are: no second one, and it is deleted.',
+    title: 'a VM without UID tag',
+    promise: 'The VM that providerID names is the Machine’s, also without UID tag: no second one, and it is deleted.',
     section: "Which VMs are a Machine's",
     needs: ['cloud'],
     async run(world) {
-      const [providerID = ''] = (await world.cloud?.makeVms('nobody', 1)) ?? [];
+      const [providerID = ''] = (await world.cloud?.makeVms('class', 1)) ?? [];
       const machine = world.newMachine();
       const vm = await world.ensure(machine, { providerID: respell(providerID) });
 

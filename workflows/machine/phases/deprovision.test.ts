@@ -144,7 +144,41 @@ describe('the deletion of a VM', () => {
     expect(cloud.deletions[0]).not.toHaveProperty('providerID');
     expect([cluster.drains, cluster.removedNodes]).toEqual([0, []]);
     expect(cluster.written.map(({ event }) => event)).toContainEqual({ reason: 'VmKept', note });
-    expect(cluster.steps.filter((step) => step === 'findVmOwner')).toHaveLength(1);
+    expect(cluster.steps.filter((step) => step === 'findVmOwner')).toHaveLength(2); // before the drain, and before the VM goes
+  });
+
+  it('leaves a VM that has another owner by the end of the drain', async () => {
+    await startAtRest();
+    cluster.node = { ...cluster.node, managed: false } as typeof cluster.node;
+    cluster.drainNode = () => {
+      cluster.vmOwner = 'other';
+      return { kind: 'drained' };
+    };
+    await remove();
+
+    expect(cluster.drains).toBe(1);
+    expect(cloud.deletions[0]).not.toHaveProperty('providerID');
+  });
+
+  it('leaves a VM that has another owner by the time that a refused deletion is tried again', async () => {
+    await startAtRest();
+    cluster.node = { ...cluster.node, managed: false } as typeof cluster.node;
+    cloud.deleteVm = () => {
+      if (cloud.deletions.length > 1) return { state: 'gone', nodeNames: [] };
+      cluster.vmOwner = 'other';
+      return refuse('PermissionDenied');
+    };
+    await remove();
+
+    expect(cloud.deletions.map(({ providerID }) => providerID)).toEqual([vm.providerID, undefined]);
+  });
+
+  it('tells the provider which UID the Machine had before it was restored', async () => {
+    await startAtRest();
+    touch({ formerUid: 'uid-before' });
+    await remove();
+
+    expect(cloud.deletions).toMatchObject([{ formerUid: 'uid-before' }]);
   });
 
   it('asks nobody whose the VM is where its Node is marked as that of the Machine, though the Node goes first', async () => {

@@ -9,9 +9,8 @@ import { setMachine } from '../observe.ts';
 import { again, done, type PhaseOutcome } from '../outcome.ts';
 import { show, showSearchAttributes } from '../progress.ts';
 import { report, withContext } from '../report.ts';
-import { type MachineState, StaleStateError } from '../state.ts';
+import { isForceWanted, type MachineState, StaleStateError } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
-import { isForceWanted } from './drain.ts';
 import { deleteVms } from './vm-deletion.ts';
 import { findVmOwner } from './vm-owner.ts';
 
@@ -28,7 +27,7 @@ export async function deprovision(state: MachineState): Promise<PhaseOutcome> {
   const left = await deleteVms(state, doing, () => findPlaces(state));
   if (left !== undefined) return left;
 
-  const owner = await findVmOwner(state);
+  const owner = await findVmOwner(state, 'deletion');
   if (owner !== undefined) await reportKept(state, owner);
   const { ref, machine, node: seenNode, leftNodes, deployment } = state;
   const isNodeLeft = nodeName !== undefined && owner === undefined;

@@ -5,7 +5,7 @@ import { nodeNameOf } from '../node.ts';
 import { done, type PhaseOutcome, retryPauseMs, waitFor } from '../outcome.ts';
 import { type Activity, forgetError, show } from '../progress.ts';
 import { report, reportRefusal } from '../report.ts';
-import { type MachineState, timeIn } from '../state.ts';
+import { isForceWanted, type MachineState, timeIn } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
 import { drainNode, forgetDrain } from './node-drain.ts';
 import { findVmOwner } from './vm-owner.ts';
@@ -22,7 +22,7 @@ export async function drain(state: MachineState): Promise<PhaseOutcome> {
   const nodeName = nodeNameOf(state);
   const { node, wasUnhealthy } = state;
   if (state.drained || state.skipDrain || nodeName === undefined || node.state === 'absent') return done;
-  if ((await findVmOwner(state)) !== undefined) return done;
+  if ((await findVmOwner(state, 'drain')) !== undefined) return done;
 
   const force = isForceWanted(state);
   try {
@@ -102,9 +102,4 @@ async function startDeletion(state: MachineState): Promise<void> {
       event: { reason: 'Deleting' },
     },
   );
-}
-
-/** Whether an operator or the Machine asks that the deletion waits for nothing but its VM. */
-export function isForceWanted({ forceDeletion, machine }: MachineState): boolean {
-  return forceDeletion || machine.forceDeletion;
 }

@@ -26,7 +26,7 @@ export async function failWithoutNode(
   const identity = { providerID, ...(machine.nodeName !== undefined && { nodeName: null }) };
   const store = () => kubernetesSteps.storeIdentity(ref, machine, identity);
   if (machine.nodeName !== undefined) setMachine(state, await untilAnswered(state, 'forgetting the node', store));
-  if ((await findVmOwner(state)) === undefined) {
+  if (places.length > 0 && (await findVmOwner(state, 'deletion')) === undefined) {
     if (nodeName !== undefined) await rememberNode(state, nodeName);
     show(state, { doing: 'deleting a VM that cannot join', waitingFor: 'the cloud' });
     for (const place of places) await deleteVmIn(state, place);

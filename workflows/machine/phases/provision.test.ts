@@ -426,6 +426,23 @@ describe('a creation', () => {
     expect(cluster.removedNodes).toEqual([]);
   });
 
+  it.each([
+    ['a copy that has the VM by the time that it is deleted deletes it', 'other', undefined],
+    ['a Machine whose VM is another’s by the time that it is deleted leaves it', undefined, 'other'],
+  ])('%s', async (_what, before, after) => {
+    cluster.vmOwner = before;
+    touch({ ...cluster.withFinalizer, providerID: vm.providerID, nodeName: 'node-1' });
+    await start();
+    await until(() => cluster.machine.stage === (before === undefined ? 'unhealthy' : 'failed'));
+    cluster.vmOwner = after;
+    touch({ deletingSince: time() });
+    await observe();
+    await workflow().result();
+
+    const expected = after === undefined ? vm.providerID : undefined;
+    expect(cloud.deletions.map(({ providerID }) => providerID)).toEqual([expected]);
+  });
+
   it('does not ask whose the VM is that was made for it', async () => {
     await start();
     await until(async () => (await waitingFor()) === 'node node-1 to register');

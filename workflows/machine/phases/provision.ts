@@ -39,7 +39,7 @@ import { findVmOwner } from './vm-owner.ts';
 export async function provision(state: MachineState): Promise<PhaseOutcome> {
   if (isPastCreation(state.machine.stage)) return done;
   const isNamed = state.creation.state === 'named';
-  const owner = wasNamedBefore(state) ? await findVmOwner(state) : undefined;
+  const owner = wasNamedBefore(state) ? await findVmOwner(state, 'creation') : undefined;
   if (owner !== undefined) return failAsCopy(state, owner);
   if (isNamed && (Date.now() < state.nextPollMs || isJoinable(state))) return done;
   if (hasLostStatus(state) && patched('restored-without-status')) return watchRestored(state);

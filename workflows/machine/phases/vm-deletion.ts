@@ -15,7 +15,7 @@ import { findRemedy, reportRefusal, seeLastError, withContext } from '../report.
 import { type MachineState, timeIn } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
 import { isOutcomeUnknown, mayHaveVm } from './creation.ts';
-import { findVmOwner } from './vm-owner.ts';
+import { findVmOwner, forgetVmOwner } from './vm-owner.ts';
 
 /** What the cloud said of the VMs in all places. */
 interface Deletions {
@@ -42,12 +42,13 @@ export async function deleteVmIn(
   { nodeNames, mayBeUntagged }: DeletionOptions = {},
 ) {
   const { uid, namespace, name } = state.ref;
-  const { lastKnownState } = state.machine;
-  const providerID = (await findVmOwner(state)) === undefined ? state.machine.providerID : undefined;
+  const { lastKnownState, formerUid } = state.machine;
+  const providerID = (await findVmOwner(state, 'deletion')) === undefined ? state.machine.providerID : undefined;
   return deleteVm(place, {
     machine: { uid, namespace, name },
     outcomeUnknown: isOutcomeUnknown(state.creation),
     ...(providerID !== undefined && { providerID }),
+    ...(formerUid !== undefined && { formerUid }),
     ...(nodeNames !== undefined && { nodeNames: [...nodeNames] }),
     ...(mayBeUntagged && { mayBeUntagged }),
     ...(lastKnownState !== undefined && { lastKnownState }),
@@ -86,6 +87,7 @@ export async function deleteVms(
   }
   const [refusal] = refusals;
   if (refusal !== undefined) {
+    forgetVmOwner(state);
     const { place, failure } = refusal;
     const isPresent = JSON.stringify(place) === JSON.stringify(reading.cloud);
     const unblock = isPresent ? undefined : movedRemedy(place, failure.blockedOn);
