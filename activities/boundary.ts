@@ -23,8 +23,7 @@ export function boundary(context: Context) {
   return {
     inbound: {
       async execute(input, next) {
-        const startMs = performance.now();
-        starts.set(context, startMs);
+        const startMs = startOf(context);
         const stopBeating = keepAlive(context);
         try {
           return await next(input);
@@ -46,8 +45,13 @@ export function boundary(context: Context) {
 export function temporalNowMs(): number {
   const context = asyncLocalStorage.getStore();
   if (context === undefined) return Date.now();
+  return context.info.currentAttemptScheduledTimestampMs + Math.floor(performance.now() - startOf(context));
+}
+
+function startOf(context: Context): number {
   const startMs = starts.get(context) ?? performance.now();
-  return context.info.currentAttemptScheduledTimestampMs + performance.now() - startMs;
+  starts.set(context, startMs);
+  return startMs;
 }
 
 /** The call context of the activity that runs here. */
