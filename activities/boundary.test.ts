@@ -70,6 +70,7 @@ describe('toFailure', () => {
     [422, 'Invalid', 'InvalidArgument'],
     [429, 'TooManyRequests', 'Unavailable'],
     [500, 'InternalError', 'Unknown'],
+    [500, 'ServerTimeout', 'Unavailable'],
     [503, 'ServiceUnavailable', 'Unavailable'],
     [504, 'Timeout', 'DeadlineExceeded'],
   ] as const;
@@ -85,6 +86,18 @@ describe('toFailure', () => {
       });
     });
   }
+
+  it.each([
+    ['', 'etcdserver: request timed out', 'Unavailable'],
+    ['', 'rpc error: code = Unavailable desc = error reading from server: EOF', 'Unavailable'],
+    ['', 'context deadline exceeded', 'Unavailable'],
+    ['InternalError', 'Internal error occurred: etcdserver: leader changed', 'Unavailable'],
+    ['InternalError', 'Internal error occurred: failed calling webhook "a": context deadline exceeded', 'Unknown'],
+    ['', 'conversion webhook for machine.sapcloud.io/v1alpha1, Kind=Machine failed: Post "https://a": EOF', 'Unknown'],
+    ['InternalError', 'Internal error occurred: failed calling webhook "a": rpc error: code = Unavailable', 'Unknown'],
+  ])('tells an API server without its etcd from one whose webhook fails: 500 %s: %s', (reason, message, code) => {
+    expect(failureOf(new StatusError('GET /', 500, { reason, message }))).toMatchObject({ type: code });
+  });
 
   it('makes Unavailable of an API server that does not answer and of our own rate limit', () => {
     const lost = new ConnectionError('GET /readyz: no answer', { cause: undefined, notSent: true });

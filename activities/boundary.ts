@@ -6,7 +6,7 @@ import { ApplicationFailure, asyncLocalStorage, CancelledFailure, Context } from
 import type { ActivityInterceptors } from '@temporalio/worker';
 import { z } from 'zod';
 import { type FailureCode, failures } from '../api/failures.ts';
-import { ConnectionError, isTooManyRequests, RateLimitError, StatusError } from '../kube/errors.ts';
+import { ConnectionError, isTooManyRequests, isUnreachable, RateLimitError, StatusError } from '../kube/errors.ts';
 import { type CallContext, ProviderError } from './providers/provider.ts';
 
 /** What the next heartbeat of a running activity says. */
@@ -23,8 +23,7 @@ export function boundary(context: Context) {
   return {
     inbound: {
       async execute(input, next) {
-        const startMs = performance.now();
-        starts.set(context, startMs);
+        const startMs = startOf(context);
         const stopBeating = keepAlive(context);
         try {
           return await next(input);
@@ -46,8 +45,13 @@ export function boundary(context: Context) {
 export function temporalNowMs(): number {
   const context = asyncLocalStorage.getStore();
   if (context === undefined) return Date.now();
+  return context.info.currentAttemptScheduledTimestampMs + Math.floor(performance.now() - startOf(context));
+}
+
+function startOf(context: Context): number {
   const startMs = starts.get(context) ?? performance.now();
-  return context.info.currentAttemptScheduledTimestampMs + performance.now() - startMs;
+  starts.set(context, startMs);
+  return startMs;
 }
 
 /** The call context of the activity that runs here. */
@@ -162,9 +166,9 @@ function isAbort(error: unknown): boolean {
 }
 
 /** HTTP status of an API server to code. 409 is `Aborted`: look again and retry. */
-function codeOfStatus({ code, reason }: StatusError): FailureCode {
-  if (reason === 'AlreadyExists') return 'AlreadyExists';
-  switch (code) {
+function codeOfStatus(error: StatusError): FailureCode {
+  if (error.reason === 'AlreadyExists') return 'AlreadyExists';
+  switch (error.code) {
     case 400:
     case 422:
       return 'InvalidArgument';
@@ -179,10 +183,8 @@ function codeOfStatus({ code, reason }: StatusError): FailureCode {
     case 504:
       return 'DeadlineExceeded';
     case 429:
-    case 502:
-    case 503:
       return 'Unavailable';
     default:
-      return 'Unknown';
+      return isUnreachable(error) ? 'Unavailable' : 'Unknown';
   }
 }

@@ -49,6 +49,9 @@ export interface SweepMemory {
   findLoss(machine: LostMachine): Promise<string | undefined>;
 }
 
+/** Of how many machines Temporal is asked at once. */
+const askedAtOnce = 20;
+
 export type SweepActivities = ReturnType<typeof createSweepActivities>;
 
 export function createSweepActivities({ control, target, events, defaults, sweep, past }: SweepDeps) {
@@ -118,18 +121,20 @@ export function createSweepActivities({ control, target, events, defaults, sweep
      */
     async findDoubts({ namespace }: SweepNamespace, asked: readonly AskedOrphan[]): Promise<readonly string[][]> {
       const ready = await readyNodes();
-      const doubts: string[][] = [];
-      for (const { uid, vms, isSurplus } of asked) {
+      const doubtsOf = async ({ uid, vms, isSurplus }: AskedOrphan): Promise<string[]> => {
         const found = vms.flatMap(
           ({ id, name }) => ready.byVm.get(vmOf(id)) ?? (isSurplus ? [] : ready.nameless.get(name)) ?? [],
         );
         const [vm] = isSurplus ? [] : vms;
         const loss = vm && (await past.findLoss({ namespace, name: vm.name, ...(uid !== undefined && { uid }) }));
-        doubts.push([
+        return [
           ...found.map((node) => `its Node ${node} is Ready`),
           ...(loss === undefined ? [] : [`its Machine was not deleted through Millwright: ${loss}`]),
-        ]);
-      }
+        ];
+      };
+      const doubts: string[][] = [];
+      for (let i = 0; i < asked.length; i += askedAtOnce)
+        doubts.push(...(await Promise.all(asked.slice(i, i + askedAtOnce).map(doubtsOf))));
       return doubts;
     },
 

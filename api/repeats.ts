@@ -4,7 +4,7 @@
 export interface Repeat {
   /** What it was done from: only the same again is a repetition. */
   readonly text: string;
-  /** ms since the epoch. */
+  /** ms, by any clock: the same one for all times of this file. */
   readonly atMs: number;
   /** How often in a row, each time soon after the last. */
   readonly times: number;
@@ -20,7 +20,7 @@ export function isPaced({ times }: Repeat): boolean {
   return times > free;
 }
 
-/** When the same may be done again, ms since the epoch. */
+/** When the same may be done again, ms. */
 export function repeatedAtMs({ atMs, times }: Repeat): number {
   return atMs + pauseMs(times);
 }

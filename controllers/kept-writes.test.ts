@@ -2,12 +2,14 @@ import { setImmediate as turn } from 'node:timers/promises';
 import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import { machines } from '../api/gardener/resources.ts';
 import type { KubeClient } from '../kube/client.ts';
+import { ConnectionError, StatusError } from '../kube/errors.ts';
 import { mergePatch, type Patch } from '../kube/patch.ts';
 import { recordingLogger } from '../test/support/kube.ts';
 import { HeldWriteError, withKeptWrites } from './kept-writes.ts';
 import { createQueue } from './queue.ts';
 
 const minute = 60_000;
+const hour = 60 * minute;
 
 beforeEach(() => void jest.useFakeTimers({ doNotFake: ['setImmediate'] }));
 afterEach(() => void jest.useRealTimers());
@@ -15,13 +17,17 @@ afterEach(() => void jest.useRealTimers());
 /** A client whose writes are counted. */
 function setUp() {
   const patched: unknown[] = [];
+  const failing: { error?: Error | undefined } = {};
   const client = {
-    patch: async (_resource: object, _key: object, { body }: Patch) => patched.push(body),
+    patch: async (_resource: object, _key: object, { body }: Patch) => {
+      if (failing.error !== undefined) throw failing.error;
+      patched.push(body);
+    },
   } as unknown as KubeClient;
   const logger = recordingLogger();
   const { patch } = withKeptWrites(client, logger);
   const write = (body: object, name = 'm') => patch(machines, { namespace: 'n', name }, mergePatch(body));
-  return { patched, write, logger };
+  return { patched, write, logger, failing };
 }
 
 describe('a write that is not kept', () => {
@@ -52,6 +58,29 @@ describe('a write that is not kept', () => {
       await jest.advanceTimersByTimeAsync(2 * minute);
     }
     expect(patched).toHaveLength(20);
+  });
+
+  it.each([
+    ['an outage', new ConnectionError('away', { cause: 0, notSent: true })],
+    ['a conflict', new StatusError('PATCH /', 409, { reason: 'Conflict' })],
+  ])('is none that has failed: after %s it is made at once', async (_, error) => {
+    const { patched, write, logger, failing } = setUp();
+    failing.error = error;
+    for (let times = 0; times < 10; times++) await expect(write({ spec: 1 })).rejects.toBe(error);
+    failing.error = undefined;
+    await write({ spec: 1 });
+    expect(patched).toHaveLength(1);
+    expect(logger.lines).toEqual([]);
+  });
+
+  it.each([-hour, hour])('is made again after the same pause where the clock steps by %d ms', async (ms) => {
+    const { patched, write } = setUp();
+    for (let times = 0; times < 4; times++) await write({ spec: 1 });
+    jest.setSystemTime(Date.now() + ms);
+    await expect(write({ spec: 1 })).rejects.toMatchObject({ retryAfterMs: 1_000 });
+    await jest.advanceTimersByTimeAsync(1_000);
+    await write({ spec: 1 });
+    expect(patched).toHaveLength(5);
   });
 
   it('is handled again by a queue when its pause is over, and at once after a change', async () => {

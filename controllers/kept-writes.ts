@@ -24,11 +24,15 @@ const volatile = /"resourceVersion":"\d+"|\d{4}-\d\d-\d\dT[\d:.]+Z/g;
 export function withKeptWrites(client: KubeClient, logger: Logger): KubeClient {
   const known = new Map<string, Repeat>();
 
-  function note(name: string, text: string): void {
+  function refuseHeld(name: string, text: string): void {
     const last = known.get(name);
-    const nowMs = Date.now();
+    const nowMs = performance.now();
     if (last?.text === text && nowMs < repeatedAtMs(last)) throw new HeldWriteError(repeatedAtMs(last) - nowMs);
-    const next = nextRepeat(last, text, nowMs, soonMs);
+  }
+
+  /** Only what the API server has accepted counts: what has failed says nothing of what is kept. */
+  function note(name: string, text: string): void {
+    const next = nextRepeat(known.get(name), text, performance.now(), soonMs);
     if (isPaced(next)) logger.warn({ object: name, times: next.times }, 'the API server does not keep what is written');
     known.delete(name);
     known.set(name, next); // the last one again
@@ -41,8 +45,11 @@ export function withKeptWrites(client: KubeClient, logger: Logger): KubeClient {
     async patch(resource, key, patch, options) {
       const { namespace = '', name }: ObjectKey = key;
       const path = [resource.plural, namespace, name, options?.subresource].filter(Boolean).join('/');
-      note(path, JSON.stringify(patch.body).replaceAll(volatile, ''));
-      return client.patch(resource, key, patch, options);
+      const text = JSON.stringify(patch.body).replaceAll(volatile, '');
+      refuseHeld(path, text);
+      const answer = await client.patch(resource, key, patch, options);
+      note(path, text);
+      return answer;
     },
   };
 }

@@ -1,9 +1,9 @@
-import { afterAll, beforeAll, beforeEach, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, beforeEach, expect, it, jest } from '@jest/globals';
 import { newNamespace, recordingLogger, testClient, testKubeconfig } from '../test/support/kube.ts';
 import type { KubeClient } from './client.ts';
 import { loadKubeconfig } from './config.ts';
-import { leases, nodes } from './core.ts';
-import { ConnectionError, StatusError } from './errors.ts';
+import { leases, namespaces, nodes } from './core.ts';
+import { ConnectionError, RateLimitError, StatusError } from './errors.ts';
 import { clusterRecordName, findOtherCluster, onlyKnownCluster } from './known-cluster.ts';
 
 let control: KubeClient;
@@ -66,13 +66,75 @@ it('sends requests where the check is refused, and says once which rights it lac
   ]);
 });
 
-it('keeps what it knows while an API server does not answer', async () => {
-  const away: KubeClient = {
-    ...control,
-    find: () => Promise.reject(new ConnectionError('away', { cause: 0, notSent: true })),
-  };
-  expect(await find(other)).toBeUndefined();
-  const target = onlyKnownCluster(other, { ...record(), control: away }, logger);
-  expect(await target.find(nodes, { name: 'no-such-node' })).toBeUndefined();
+it.each([
+  ['at the namespace', () => ({ target: refusing(other, namespaces), from: record() })],
+  ['at the Lease', () => ({ target: other, from: { ...record(), control: refusing(control, leases) } })],
+])('sends requests where a right is missing %s', async (_, setUp) => {
+  const { target, from } = setUp();
+  expect(await onlyKnownCluster(target, from, logger).find(nodes, { name: 'no-such-node' })).toBeUndefined();
+  expect(logger.lines).toHaveLength(1);
+});
+
+const failures = [
+  ['does not answer', new ConnectionError('away', { cause: 0, notSent: true })],
+  ['is busy', new StatusError('GET leases', 429, { reason: 'TooManyRequests' })],
+  ['is not asked because of our own rate limit', new RateLimitError(5_000)],
+  ['has lost its etcd', new StatusError('GET leases', 500, { message: 'etcdserver: request timed out' })],
+] as const;
+
+it.each(failures)('sends nothing before the first check while an API server %s', async (_, error) => {
+  expect(await find(control)).toBeUndefined();
+  const failing = failingFind(control, error);
+  const from = { ...record(), control: failing.client };
+  const sent: string[] = [];
+  const target: KubeClient = { ...other, getRaw: async (path) => String(sent.push(path)) };
+  const another = onlyKnownCluster(target, from, logger);
+  const same = onlyKnownCluster({ ...control, getRaw: async () => 'sent' }, from, logger);
+
+  failing.isAway = true;
+  for (const client of [another, same]) {
+    const asked = client.getRaw('/version');
+    await expect(asked).rejects.toThrow(ConnectionError);
+    await expect(asked).rejects.toThrow(`whether the cluster of the Nodes is the same as before: ${error.message}`);
+  }
+  failing.isAway = false;
+  await expect(another.getRaw('/version')).rejects.toThrow(/^the cluster of the Nodes is another one than before/);
+  expect(await same.getRaw('/version')).toBe('sent');
+  expect([sent, logger.lines]).toEqual([[], []]);
+});
+
+it.each(failures)('keeps what it knows while an API server %s', async (_, error) => {
+  const failing = failingFind(control, error);
+  const target = onlyKnownCluster(other, { ...record(), control: failing.client }, logger);
+  const ask = () => target.find(nodes, { name: 'no-such-node' });
+  expect(await ask()).toBeUndefined();
+  failing.isAway = true;
+  const laterMs = performance.now() + 60_000;
+  const clock = jest.spyOn(performance, 'now').mockReturnValue(laterMs);
+  expect(await ask()).toBeUndefined();
+  clock.mockRestore();
+  expect(failing.failed).toBe(1);
   expect(logger.lines).toEqual([]);
 });
+
+/** A client that fails while it is away. */
+function failingFind(client: KubeClient, error: Error) {
+  const find: KubeClient['find'] = async (...args) => {
+    if (!failing.isAway) return client.find(...args);
+    failing.failed++;
+    throw error;
+  };
+  const failing = { client: { ...client, find }, isAway: false, failed: 0 };
+  return failing;
+}
+
+/** A client that may not read objects of this kind. */
+function refusing(client: KubeClient, { kind }: { readonly kind: string }): KubeClient {
+  return {
+    ...client,
+    find: async (resource, ...args) => {
+      if (resource.kind === kind) throw new StatusError(`GET ${kind}`, 403, { reason: 'Forbidden' });
+      return client.find(resource, ...args);
+    },
+  };
+}

@@ -1,7 +1,7 @@
 /** Keeps an installation in the cluster that it has its Nodes in: in another one, "not found" does not mean "gone". */
 import type { KubeClient } from './client.ts';
 import { leases, namespaces } from './core.ts';
-import { ConnectionError, isAlreadyExists, isUnreachable } from './errors.ts';
+import { ConnectionError, isAlreadyExists, StatusError } from './errors.ts';
 import type { Logger } from './logger.ts';
 
 /** A namespace that every cluster has and that nobody deletes: its UID tells clusters apart. */
@@ -66,29 +66,44 @@ async function remember({ control, namespace, installation }: ClusterRecord, uid
   }
 }
 
+/** Whether a check is refused, such as for a missing right, and not just now: by a busy server, or for expired credentials. */
+function isRefused(error: unknown): boolean {
+  return error instanceof StatusError && error.code < 500 && ![401, 429].includes(error.code);
+}
+
 /**
  * A client of the cluster of the Nodes that answers no request while that is another one than the installation knows: it
- * throws ConnectionError, as for an outage, which says nothing about a machine. Where the check is refused, such as for a
- * missing right, requests are sent, with a warning in the log.
+ * throws ConnectionError, as for an outage, which says nothing about a machine. So it does until the first check is answered.
+ * Where the check is refused, such as for a missing right, requests are sent, with a warning in the log.
  */
 export function onlyKnownCluster(target: KubeClient, record: ClusterRecord, logger: Pick<Logger, 'warn'>): KubeClient {
   let checked: { readonly atMs: number; readonly problem: Promise<string | undefined> } | undefined;
-  let lastProblem: string | undefined;
+  /** undefined before the first answer. */
+  let known: { readonly problem: string | undefined } | undefined;
   let isWarned = false;
 
   async function check(): Promise<string | undefined> {
     try {
       const uids = await readUids(target, record);
-      lastProblem = problemOf(record, uids);
+      known = { problem: problemOf(record, uids) };
       if (uids.now !== undefined && uids.known === undefined) await remember(record, uids.now);
     } catch (err) {
-      if (!isUnreachable(err) && !isWarned) {
+      if (!isRefused(err)) return known === undefined ? unanswered(err) : known.problem;
+      known ??= { problem: undefined };
+      if (!isWarned) {
         isWarned = true;
         const message = `cannot check whether the cluster of the Nodes is the same as before: allow get on the namespace ${systemNamespace} there, and get and create on leases in ${record.namespace}`;
         logger.warn({ err }, message);
       }
     }
-    return lastProblem;
+    return known.problem;
+  }
+
+  /** The next request checks again. */
+  function unanswered(err: unknown): string {
+    checked = undefined;
+    const reason = err instanceof Error ? err.message : String(err);
+    return `cannot check whether the cluster of the Nodes is the same as before: ${reason}`;
   }
 
   async function refuseAnother(): Promise<void> {

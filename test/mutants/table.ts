@@ -517,7 +517,7 @@ const ofMachineActivities: readonly Mutant[] = [
     id: 'due-during-look',
     file: 'activities/machine/drain/index.ts',
     text: '...left.map(evictions.dueMs).filter((dueMs) => dueMs > nowMs),',
-    replacement: '...left.map(evictions.dueMs).filter((dueMs) => dueMs > Date.now()),',
+    replacement: '...left.map(evictions.dueMs).filter((dueMs) => dueMs > temporalNowMs()),',
     breaks: 'An eviction that becomes due in the middle of a look is left for half a minute.',
     tests: ['activities/machine/drain/index.test.ts'],
   },

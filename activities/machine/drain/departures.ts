@@ -1,6 +1,7 @@
 /** Which pods of a node may leave now, and which volumes a drain waits for. */
 import type { KubeClient } from '../../../kube/client.ts';
 import type { Node, Pod, VolumeAttachment } from '../../../kube/core.ts';
+import { temporalNowMs } from '../../boundary.ts';
 import type { Attachments, WatchAttachments } from './attachments.ts';
 import type { Evictions } from './evictions.ts';
 import {
@@ -97,7 +98,7 @@ export function createDepartures(options: DeparturesOptions) {
   return {
     /** @param onNode all pods of the node */
     async look(onNode: readonly Pod[], node: Node): Promise<Departures> {
-      const nowMs = Date.now();
+      const nowMs = temporalNowMs();
       const claiming = onNode.filter(hasClaims);
       if (claiming.length === 0 && attachments === undefined && !mayHaveVolumes(node, known)) return nothing;
 

@@ -2,6 +2,7 @@
 import type { KubeClient } from '../../../kube/client.ts';
 import { type Pod, pods } from '../../../kube/core.ts';
 import { isConflict, isNotFound, isTooManyRequests, isUnreachable, StatusError } from '../../../kube/errors.ts';
+import { temporalNowMs } from '../../boundary.ts';
 import { budgetOf, type RefusedPod } from './budgets.ts';
 import { isEnding, nameOf } from './pods.ts';
 
@@ -60,7 +61,7 @@ export function createEvictions({ target, signal, maxRetries, retryMs, refusals,
     if (error === undefined || isNotFound(error)) return;
     delete eviction.leavingSinceMs;
     eviction.refusal = error instanceof Error ? error.message : 'the eviction failed';
-    eviction.dueMs = Date.now() + retryPauseMs(error, retryMs);
+    eviction.dueMs = temporalNowMs() + retryPauseMs(error, retryMs);
     const budget = budgetOf(error);
     if (budget === undefined) eviction.isRejected = isRejection(error);
     if (budget === undefined) return;
@@ -76,13 +77,13 @@ export function createEvictions({ target, signal, maxRetries, retryMs, refusals,
     /** Since when the pod is on its way, ms since the epoch; undefined where it is not. */
     leavingSinceMs(pod: Pod): number | undefined {
       const eviction = of(pod);
-      if (isEnding(pod)) eviction.leavingSinceMs ??= Date.now();
+      if (isEnding(pod)) eviction.leavingSinceMs ??= temporalNowMs();
       return eviction.leavingSinceMs;
     },
 
     start(pod: Pod): void {
       const eviction = of(pod);
-      Object.assign(eviction, { dueMs: Number.POSITIVE_INFINITY, isUnderWay: true, leavingSinceMs: Date.now() });
+      Object.assign(eviction, { dueMs: Number.POSITIVE_INFINITY, isUnderWay: true, leavingSinceMs: temporalNowMs() });
       delete eviction.refusal;
       delete eviction.budget;
       delete eviction.isRejected;

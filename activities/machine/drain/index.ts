@@ -112,7 +112,6 @@ export function createDrainActivities(deps: DrainDeps) {
         scheduledTimestampMs,
         heartbeatDetails,
       } = Context.current().info;
-      const deadline = onThisClock(request.deadline, scheduledMs);
       let { refusals = request.refusals } = (heartbeatDetails ?? {}) as Partial<DrainProgress>;
       const call = currentCall();
       const heartbeat = (beat: DrainProgress) => {
@@ -120,7 +119,7 @@ export function createDrainActivities(deps: DrainDeps) {
         call.heartbeat(beat);
       };
       try {
-        return await drain(deps, { ...request, deadline, ...(refusals && { refusals }) }, { ...call, heartbeat });
+        return await drain(deps, { ...request, ...(refusals && { refusals }) }, { ...call, heartbeat });
       } catch (error) {
         if (isCancelled(call.signal)) throw toCancelled(refusals);
         const patienceMs = Math.min(deps.stuckAfterMs, noAnswerAfterMs);
@@ -143,11 +142,6 @@ function toCancelled(refusals: Refusals = {}): CancelledFailure {
   return new CancelledFailure('CANCELLED', [{ refusals } satisfies CancelledDrain]);
 }
 
-/** A time of Temporal's clock on this worker's, which may differ: Temporal has scheduled the call just now. */
-function onThisClock(time: string, scheduledMs: number): string {
-  return new Date(Date.now() + Date.parse(time) - scheduledMs).toISOString();
-}
-
 /** What a drain needs of the call that it is part of. */
 type DrainCall = Omit<CallContext, 'heartbeat'> & { heartbeat(beat: DrainProgress): void };
 
@@ -156,10 +150,10 @@ export async function drain(deps: DrainDeps, request: DrainRequest, call: DrainC
   const deadlineMs = request.force ? 0 : Date.parse(request.deadline);
   let left: readonly Pod[] | undefined;
   try {
-    if (Date.now() < deadlineMs) {
+    if (temporalNowMs() < deadlineMs) {
       const outcome = await evictAll(deps, request, deadlineMs, call).catch((error: unknown) => {
         call.signal.throwIfAborted();
-        if (Date.now() < deadlineMs) throw error;
+        if (temporalNowMs() < deadlineMs) throw error;
       });
       if (outcome !== undefined) return outcome;
     }
@@ -169,10 +163,10 @@ export async function drain(deps: DrainDeps, request: DrainRequest, call: DrainC
   } catch (error) {
     // Past the deadline the VM is deleted with its pods: a cluster that does not answer delays no deletion.
     call.signal.throwIfAborted();
-    if (Date.now() < deadlineMs || request.purpose !== 'deletion') throw error;
+    if (temporalNowMs() < deadlineMs || request.purpose !== 'deletion') throw error;
     deps.logger.warn({ node: request.nodeName, err: error }, 'giving up on the pods of a node');
   }
-  const isOver = !request.force && Date.now() >= deadlineMs;
+  const isOver = !request.force && temporalNowMs() >= deadlineMs;
   return { kind: 'drained', ...(isOver && leftText(left)) };
 }
 
@@ -269,32 +263,32 @@ async function evictAll(
     ...{ target, attachments, nodeName, known: volumes, evictions, signal, onChange: waiter.wake },
   });
   const expected = new Set(items.map(uidOf));
-  const unlistedMs = Date.now() + Math.min(stuckAfterMs, noAnswerAfterMs);
-  let nextLookMs = Date.now() + nodeLookMs;
+  const unlistedMs = temporalNowMs() + Math.min(stuckAfterMs, noAnswerAfterMs);
+  let nextLookMs = temporalNowMs() + nodeLookMs;
   const progressAt = createProgress(stuckAfterMs, reported);
   try {
-    while (Date.now() < deadlineMs) {
+    while (temporalNowMs() < deadlineMs) {
       if (!watch.store.synced) {
         const waitingFor = ['the watch of the pods of the node to begin'];
         heartbeat({ podsLeft: items.filter(isEvictable).length, waitingFor, refusals } satisfies DrainProgress);
         const isNew = reported !== noAnswer;
-        if (isNew && Date.now() >= unlistedMs) return { kind: 'stuck', reported: noAnswer, waitingFor, refusals };
-        await waiter.wait(Math.min(deadlineMs, isNew ? unlistedMs : Infinity) - Date.now(), signal);
+        if (isNew && temporalNowMs() >= unlistedMs) return { kind: 'stuck', reported: noAnswer, waitingFor, refusals };
+        await waiter.wait(Math.min(deadlineMs, isNew ? unlistedMs : Infinity) - temporalNowMs(), signal);
         continue;
       }
       signal.throwIfAborted();
       // One moment for the whole look: a pod that becomes due meanwhile ends the wait after it.
-      const nowMs = Date.now();
+      const nowMs = temporalNowMs();
       const onNode = watch.store.list();
       const left = onNode.filter(isEvictable);
       const hasArrivals = left.some((pod) => !expected.has(uidOf(pod)));
-      if (hasArrivals || Date.now() >= nextLookMs) {
+      if (hasArrivals || temporalNowMs() >= nextLookMs) {
         // The Node was cordoned: a pod that arrives may be one of another VM, which has taken the name.
         node = await lookAgain(deps, request, node, signal);
         if (node === undefined) return { kind: 'drained' };
         if (isLongUnhealthy(node, temporalNowMs())) return undefined;
         for (const pod of left) expected.add(uidOf(pod));
-        nextLookMs = Date.now() + nodeLookMs;
+        nextLookMs = temporalNowMs() + nodeLookMs;
       }
       for (const pod of left) if (!hasClaims(pod) && evictions.dueMs(pod) <= nowMs) evictions.start(pod);
       const look = await departures.look(onNode, node);
@@ -321,7 +315,7 @@ async function evictAll(
         const stuck = { kind: 'stuck', reported: found.reported, waitingFor, refusals: beat.refusals } as const;
         return { ...stuck, ...(isRefused && { isRefused }) };
       }
-      if (look.moves.length > 0) nextLookMs = Math.min(nextLookMs, Date.now() + nodeLookWithVolumesMs);
+      if (look.moves.length > 0) nextLookMs = Math.min(nextLookMs, temporalNowMs() + nodeLookWithVolumesMs);
       const nextMs = Math.min(
         deadlineMs,
         nextLookMs,
@@ -329,7 +323,7 @@ async function evictAll(
         ...left.map(evictions.dueMs).filter((dueMs) => dueMs > nowMs),
         ...look.moves.map(({ untilMs }) => untilMs),
       );
-      await waiter.wait(nextMs - Date.now(), signal);
+      await waiter.wait(nextMs - temporalNowMs(), signal);
     }
     return undefined;
   } finally {
@@ -354,7 +348,7 @@ async function blockedBy(
       podsLeft: refused.length,
       pods: refused.slice(0, maxNamed).map(({ pod }) => nameOf(pod)),
       refusals: evictions.refusals(left),
-      retryMs: Math.max(Math.min(...left.map(evictions.dueMs)) - Date.now(), 0),
+      retryMs: Math.max(Math.min(...left.map(evictions.dueMs)) - temporalNowMs(), 0),
     }
   );
 }

@@ -428,6 +428,24 @@ describe('the deletion of a machine that machine-controller-manager has begun to
     expect([cluster.removedNodes, cluster.steps.at(-1)]).toEqual([[], 'tearDown']);
   });
 
+  it.each<[string, FailureCode, true | undefined]>([
+    ['conflicts', 'Aborted', undefined],
+    ['is not allowed', 'PermissionDenied', undefined],
+    ['is to be sent later', 'Unavailable', true],
+  ])('leaves no Node, though it is forced, where its removal %s at first', async (_, type, isThrottled) => {
+    await startRunning();
+    let tries = 0;
+    cluster.before = (step) => {
+      if (step !== 'tearDown' || tries++ > 0) return;
+      throw ApplicationFailure.create({ type, message: 'no', details: [{ isThrottled }], nonRetryable: true });
+    };
+    touch({ deletingSince: time() });
+    await workflow().signal(forceDeletionSignal);
+    await workflow().result();
+
+    expect([tries, cluster.removedNodes]).toEqual([2, ['node-1']]);
+  });
+
   it('looks for no VM of its name if the creation was begun here', async () => {
     cloud.ensureVm = () => refuse('Internal');
     await start();

@@ -1,7 +1,7 @@
 /** Phase deprovision: nothing of the Machine is left, and our finalizer is removed last. */
 import { patched } from '@temporalio/workflow';
 import type { PlacesReading } from '../../../activities/machine/places.ts';
-import { isActivityFailure } from '../../calls/failure.ts';
+import { isActivityFailure, isOutage, toFailure } from '../../calls/failure.ts';
 import { checkApiServers } from '../../calls/kubernetes.ts';
 import { kubernetes, kubernetesSteps } from '../kubernetes.ts';
 import { nodeNameOf } from '../node.ts';
@@ -20,7 +20,7 @@ const unblock = `${checkApiServers} If the cluster of the Nodes is gone for good
 
 /**
  * Deletes the VMs, then the Nodes, then the Secrets that were made for the Machine, then removes the finalizer. A deletion that
- * is forced does not wait for the cluster of the Nodes.
+ * is forced does not wait for a cluster of the Nodes that does not answer.
  */
 export async function deprovision(state: MachineState): Promise<PhaseOutcome> {
   const nodeName = nodeNameOf(state); // its Node may be matched by the VM alone
@@ -47,6 +47,7 @@ export async function deprovision(state: MachineState): Promise<PhaseOutcome> {
     } catch (error) {
       const isForced = isActivityFailure(error) && isForceWanted(state) && patched('forced-deletions-leave-nodes');
       if (!isForced) throw error;
+      if (!isOutage(toFailure(error)) && patched('forced-deletions-leave-nodes-in-outages-alone')) throw error;
       return kubernetesSteps.tearDown(ref, machine, { ...teardown, leavesNodes: true });
     }
   };
