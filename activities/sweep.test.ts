@@ -26,7 +26,7 @@ const limits = { confirmAfterSeconds: 120, minimumAgeSeconds: 600, ...brake };
 const past = {
   readPast: async () => ({ unanswered: [] }),
   countDeletions: async () => 0,
-  findLoss: async () => undefined,
+  findLosses: async (machines: readonly LostMachine[]) => machines.map(() => undefined),
 };
 let client: KubeClient;
 let activities: ReturnType<typeof createSweepActivities>;
@@ -239,12 +239,12 @@ describe('findDoubts', () => {
     await createNode(notReady!, 'cloud:///zone/bad');
     for (const name of made) await setReady(name, name === notReady ? 'False' : 'True');
     const lost: LostMachine[] = [];
-    const findLoss = async (machine: LostMachine) => {
-      lost.push(machine);
-      return machine.uid === 'u-open' ? 'its workflow is open' : undefined;
+    const findLosses = async (machines: readonly LostMachine[]) => {
+      lost.push(...machines);
+      return machines.map(({ uid }) => (uid === 'u-open' ? 'its workflow is open' : undefined));
     };
     const { findDoubts } = createSweepActivities({
-      ...{ control: client, target: client, events, past: { ...none, findLoss }, sweep: limits, defaults },
+      ...{ control: client, target: client, events, past: { ...none, findLosses }, sweep: limits, defaults },
     });
     const asked = [
       { uid: 'u-1', vms: [{ id: 'cloud:///region/abc', name: 'a' }] },
