@@ -45,12 +45,9 @@ export interface SweepMemory {
   readPast(): Promise<PastSweeps>;
   /** How many machines were deleted through their workflows since a time, RFC 3339. */
   countDeletions(since: string): Promise<number>;
-  /** What says that a Machine was not deleted through its workflow, for people; undefined: it was, or nobody knows. */
-  findLoss(machine: LostMachine): Promise<string | undefined>;
+  /** What says that each Machine was not deleted through its workflow, for people; undefined: it was, or nobody knows. */
+  findLosses(machines: readonly LostMachine[]): Promise<readonly (string | undefined)[]>;
 }
-
-/** Of how many machines Temporal is asked at once. */
-const askedAtOnce = 20;
 
 export type SweepActivities = ReturnType<typeof createSweepActivities>;
 
@@ -121,21 +118,23 @@ export function createSweepActivities({ control, target, events, defaults, sweep
      */
     async findDoubts({ namespace }: SweepNamespace, asked: readonly AskedOrphan[]): Promise<readonly string[][]> {
       const ready = await readyNodes();
-      const doubtsOf = async ({ uid, vms, isSurplus }: AskedOrphan): Promise<string[]> => {
+      const lost = asked.flatMap(({ uid, vms: [vm], isSurplus }, place) =>
+        isSurplus || vm === undefined
+          ? []
+          : [{ place, machine: { namespace, name: vm.name, ...(uid !== undefined && { uid }) } }],
+      );
+      const answers = await past.findLosses(lost.map(({ machine }) => machine));
+      const losses = new Map(lost.map(({ place }, i) => [place, answers[i]]));
+      return asked.map(({ vms, isSurplus }, place) => {
         const found = vms.flatMap(
           ({ id, name }) => ready.byVm.get(vmOf(id)) ?? (isSurplus ? [] : ready.nameless.get(name)) ?? [],
         );
-        const [vm] = isSurplus ? [] : vms;
-        const loss = vm && (await past.findLoss({ namespace, name: vm.name, ...(uid !== undefined && { uid }) }));
+        const loss = losses.get(place);
         return [
           ...found.map((node) => `its Node ${node} is Ready`),
           ...(loss === undefined ? [] : [`its Machine was not deleted through Millwright: ${loss}`]),
         ];
-      };
-      const doubts: string[][] = [];
-      for (let i = 0; i < asked.length; i += askedAtOnce)
-        doubts.push(...(await Promise.all(asked.slice(i, i + askedAtOnce).map(doubtsOf))));
-      return doubts;
+      });
     },
 
     /**

@@ -22,5 +22,10 @@ export function workflowIdPrefix(
   kind: WorkflowKind,
   { namespace, name }: Pick<ObjectRef, 'namespace' | 'name'>,
 ): string {
-  return `${installation}/${idParts[kind]}/${namespace}/${name}/`;
+  return `${namespacePrefix(installation, kind, namespace)}${name}/`;
+}
+
+/** How the ids of the workflows of all objects of a namespace begin. */
+export function namespacePrefix(installation: string, kind: WorkflowKind, namespace: string): string {
+  return `${installation}/${idParts[kind]}/${namespace}/`;
 }

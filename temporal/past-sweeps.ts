@@ -5,7 +5,7 @@ import type { SweepMemory } from '../activities/sweep.ts';
 import type { FailureCode } from '../api/failures.ts';
 import type { LostMachine } from '../api/model/sweep.ts';
 import { searchAttributes } from '../api/names.ts';
-import { workflowId, workflowIdPrefix } from '../api/workflow-id.ts';
+import { namespacePrefix, workflowId, workflowIdPrefix } from '../api/workflow-id.ts';
 import type { SweepReport } from '../workflows/orphansweep/messages.ts';
 import { reasonOf } from './connection.ts';
 import { sweepIdFor } from './schedules.ts';
@@ -34,12 +34,28 @@ export function createSweepMemory({ client, name }: Installation): SweepMemory {
         return (await client.workflow.count(`${deleted} AND CloseTime > '${since}'`)).count;
       }),
 
-    findLoss: (machine) =>
+    findLosses: (machines) =>
       withFix(client, async () => {
-        const last = await lastWorkflow({ client, name }, machine);
-        return last && lossOf(last);
+        const known = await inGroups(machines, (machine) => lastWorkflow({ client, name }, machine));
+        const unknown = machines.filter(({ uid }, i) => uid !== undefined && known[i] === undefined);
+        const renamed = await lastByUid({ client, name }, unknown);
+        return machines.map(({ uid = '' }, i) => {
+          const last = known[i] ?? renamed.get(uid);
+          return last && lossOf(last);
+        });
       }),
   };
+}
+
+/** Requests that are under way at once. */
+const groupSize = 20;
+
+async function inGroups<T, A>(items: readonly T[], ask: (item: T) => Promise<A>): Promise<A[]> {
+  const answers: A[] = [];
+  for (let i = 0; i < items.length; i += groupSize) {
+    answers.push(...(await Promise.all(items.slice(i, i + groupSize).map(ask))));
+  }
+  return answers;
 }
 
 type EndedRun = Pick<WorkflowExecutionInfo, 'status' | 'closeTime' | 'searchAttributes'>;
@@ -55,9 +71,35 @@ async function lastWorkflow(
       return each;
     return undefined;
   }
-  const ref = { dialect: '', namespace, name, uid };
+  return describe(client, workflowId(installation, 'Machine', { dialect: '', namespace, name, uid }));
+}
+
+/**
+ * The same of Machines whose VMs have other names than they, by UID. Temporal finds no id by its end, so one list of the
+ * workflows of each namespace is read.
+ */
+async function lastByUid(
+  { client, name: installation }: Pick<Installation, 'client' | 'name'>,
+  machines: readonly LostMachine[],
+): Promise<ReadonlyMap<string, EndedRun>> {
+  const uids = new Set(machines.map(({ uid }) => uid));
+  const ids = new Map<string, string>();
+  for (const namespace of new Set(machines.map((machine) => machine.namespace))) {
+    const prefix = namespacePrefix(installation, 'Machine', namespace);
+    // Each workflow has one such run, and any number of those that were continued.
+    const query = `WorkflowId STARTS_WITH '${prefix}' AND ExecutionStatus != 'ContinuedAsNew'`;
+    for await (const { workflowId: id } of client.workflow.list({ query })) {
+      const uid = id.slice(id.lastIndexOf('/') + 1);
+      if (uids.has(uid)) ids.set(uid, id);
+    }
+  }
+  const found = await inGroups([...ids], async ([uid, id]) => ({ uid, last: await describe(client, id) }));
+  return new Map(found.flatMap(({ uid, last }) => (last === undefined ? [] : [[uid, last] as const])));
+}
+
+async function describe(client: Client, id: string): Promise<EndedRun | undefined> {
   try {
-    return await client.workflow.getHandle(workflowId(installation, 'Machine', ref)).describe();
+    return await client.workflow.getHandle(id).describe();
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return undefined;
     throw error;

@@ -83,7 +83,7 @@ export interface AskedOrphan {
   readonly isSurplus?: true;
 }
 
-/** A Machine that is gone, by what its VM says. Without a UID the last one that had the name. */
+/** A Machine that is gone, by what its VM says. Without a UID the last one that had the name; with one, whatever its name. */
 export interface LostMachine {
   readonly namespace: string;
   readonly name: string;

@@ -12,6 +12,7 @@ const quiet: Evidence = {
   calls: [creation('vm-1', 10)],
   resources: [{ id: 'vm-1', kind: 'vm', tags: { [names.machineUid]: 'u' } }],
   audit: [],
+  nodeObservations: [],
   observations: [{ atMs: 12_000, uid: 'u', name: 'm', providerID: 'simulated:///here/vm-1', state: 'present' }],
   machines: [{ uid: 'u', name: 'm', providerID: 'simulated:///here/vm-1' }],
   untouchedBefore: [],
@@ -124,6 +125,63 @@ describe('a run is checked for', () => {
       ['the Machine was not there', { observations: [{ ...quiet.observations[0]!, state: 'gone' as const }] }],
     ])('but not where %s', (_, change) => {
       expect(violationsOf({ ...deleted, ...change })).toEqual([]);
+    });
+  });
+
+  describe('Machines that Millwright deleted', () => {
+    /** Its Node was Ready for 40 s. */
+    const deleted = {
+      vms: [vm('vm-1', 10, 60), vm('vm-2', 61)],
+      calls: [creation('vm-1', 10), deletion('vm-1', 60), creation('vm-2', 61)],
+      machines: [{ uid: 'u', name: 'm', providerID: 'simulated:///here/vm-2' }],
+      nodeObservations: [{ atMs: 15_000, name: 'm', isReady: true }],
+    };
+    const byMillwright = request({ at: at(55), userAgent: 'millwright/worker' });
+    const byPeople = (change: Partial<AuditEntry>) => request({ verb: 'patch', at: at(50), ...change });
+
+    it.each<[string, Partial<Evidence>]>([
+      ['', {}],
+      ['although people have changed another deployment', { audit: [byPeople({ name: 'web' }), byMillwright] }],
+      ['although people were refused a change', { audit: [byPeople({ code: 409 }), byMillwright] }],
+      ['before people have changed it', { audit: [byMillwright, byPeople({ at: at(56) })] }],
+      [
+        'whose Node was not Ready long ago',
+        {
+          nodeObservations: [{ atMs: 12_000, name: 'm', isReady: false }, ...deleted.nodeObservations],
+        },
+      ],
+    ])('without a cause %s', (_, change) => {
+      expect(violationsOf({ ...deleted, audit: [byMillwright], ...change })).toEqual([
+        'Millwright deleted a healthy Machine without a cause: m: vm-1',
+      ]);
+    });
+
+    it('without a cause though people had changed their deployment before they were made', () => {
+      const vms = [vm('vm-1', 90, 160), vm('vm-2', 161)];
+      const calls = [creation('vm-1', 90), deletion('vm-1', 160), creation('vm-2', 161)];
+      const nodeObservations = [{ atMs: 95_000, name: 'm', isReady: true }];
+      const audit = [byPeople({ at: at(50) }), { ...byMillwright, at: at(155) }];
+
+      expect(violationsOf({ ...deleted, vms, calls, nodeObservations, audit })).toHaveLength(1);
+      expect(
+        violationsOf({ ...deleted, vms, calls, nodeObservations, audit: [byPeople({ at: at(70) }), ...audit] }),
+      ).toEqual([]);
+    });
+
+    it.each<[string, Partial<Evidence>]>([
+      [
+        'its Node is not Ready',
+        { nodeObservations: [...deleted.nodeObservations, { atMs: 50_000, name: 'm', isReady: false }] },
+      ],
+      ['its Node was not Ready a moment before', { nodeObservations: [{ atMs: 45_000, name: 'm', isReady: true }] }],
+      ['it never had a Node', { nodeObservations: [] }],
+      ['its VM is taken away', { vms: [{ ...deleted.vms[0]!, vanishesAt: 70_000 }, deleted.vms[1]!] }],
+      ['people have changed its deployment', { audit: [byPeople({ resource: 'machinedeployments' }), byMillwright] }],
+      ['people have changed its set', { audit: [byPeople({ resource: 'machinesets', name: 'm-1' }), byMillwright] }],
+      ['its Node was deleted', { audit: [request({ resource: 'nodes' }), byMillwright] }],
+      ['etcd was restored', { disturbances: [{ what: 'restore of etcd', fromMs: 20_000, toMs: 21_000 }] }],
+    ])('but not where %s', (_, change) => {
+      expect(violationsOf({ ...deleted, audit: [byMillwright], ...change })).toEqual([]);
     });
   });
 

@@ -1,7 +1,7 @@
 /** Whether the promises of docs/reliability.md were kept: pure. A new check is a function in the list `checks`. */
 import { names } from '../../api/names.ts';
 import type { AuditEntry, Evidence, EvidentVm } from './evidence.ts';
-import { agents, hiding } from './world.ts';
+import { agents, hiding, restoreOfEtcd } from './world.ts';
 
 /** A broken promise, as one line. */
 export interface Violation {
@@ -17,6 +17,11 @@ const clientGivesUpMs = 14_000;
 const storedWithinMs = 5_000;
 /** What the observer may hear later than it happened, ms. */
 const observerLagMs = 5_000;
+
+/** A Machine may be made this long after a change by a plan from before it, ms. */
+const plannedWithinMs = 30_000;
+/** A Node that has been Ready for this long is that of a healthy machine, ms: what was decided while it was not is done. */
+const healthyAfterMs = 30_000;
 
 const timeOf = (ms: number) => new Date(ms).toISOString();
 
@@ -72,8 +77,12 @@ export function findLeftovers({ vms, resources, machines, endedAt }: Evidence): 
   return [...orphans, ...wrong];
 }
 
-/** No VM was deleted that its Machine named, unless the Machine was deleted, or its Node was on purpose. */
-export function findWrongDeletions({ vms, calls, audit, observations }: Evidence): Violation[] {
+/**
+ * No VM was deleted that its Machine named, unless the Machine was deleted, or its Node was on purpose. Millwright has a
+ * cause where it deletes a Machine.
+ */
+export function findWrongDeletions(evidence: Evidence): Violation[] {
+  const { vms, calls, audit, observations } = evidence;
   const deletionsOf = (name: string) =>
     audit.filter((entry) => isDeletion(entry, 'machines', name) || isDeletion(entry, 'nodes', name));
   return vms.flatMap((vm) => {
@@ -84,9 +93,44 @@ export function findWrongDeletions({ vms, calls, audit, observations }: Evidence
     const last = seen.findLast(({ atMs: seenAt }) => seenAt <= atMs);
     const isNamed = last?.state === 'present' && last.providerID?.endsWith(`/${vm.id}`);
     const isGoneSoon = seen.some((each) => each.state !== 'present' && Math.abs(each.atMs - atMs) < observerLagMs);
-    if (!isNamed || isGoneSoon || deletionsOf(vm.name).some((entry) => Date.parse(entry.at) <= atMs)) return [];
-    return [{ what: 'a VM was deleted that its Machine names', where: `${vm.name}: ${vm.id}`, at: timeOf(atMs) }];
+    const where = `${vm.name}: ${vm.id}`;
+    const deletions = deletionsOf(vm.name).filter((entry) => Date.parse(entry.at) <= atMs);
+    if (deletions.length === 0 && isNamed && !isGoneSoon) {
+      return [{ what: 'a VM was deleted that its Machine names', where, at: timeOf(atMs) }];
+    }
+    const first = deletions.find((entry) => Date.parse(entry.at) >= Date.parse(vm.createdAt));
+    if (first === undefined || !first.userAgent.startsWith(agents.millwright) || hasCause(evidence, vm, first))
+      return [];
+    return [{ what: 'Millwright deleted a healthy Machine without a cause', where, at: first.at }];
   });
+}
+
+/**
+ * Whether its Node was not Ready or its VM taken away, or, since the VM was made, people have changed or deleted its deployment or
+ * anything of that, or etcd was restored.
+ */
+function hasCause({ audit, disturbances, nodeObservations }: Evidence, vm: EvidentVm, { at }: AuditEntry): boolean {
+  const [fromMs, toMs] = [Date.parse(vm.createdAt) - plannedWithinMs, Date.parse(at)];
+  const node = nodeObservations.findLast(({ name, atMs }) => name === vm.name && atMs <= toMs);
+  const isHealthy = node?.isReady === true && node.atMs <= toMs - healthyAfterMs && vm.vanishesAt === null;
+  const isOfPeople = ({ userAgent, resource, name, code, at: then }: AuditEntry) =>
+    userAgent.startsWith(agents.chaos) &&
+    owned.includes(resource) &&
+    deploymentOf(name) === deploymentOf(vm.name) &&
+    code < 300 &&
+    fromMs <= Date.parse(then) &&
+    Date.parse(then) <= toMs;
+  const isRestored = disturbances.some(
+    (each) => each.what === restoreOfEtcd && each.fromMs <= toMs && each.toMs >= fromMs,
+  );
+  return !isHealthy || isRestored || audit.some(isOfPeople);
+}
+
+const owned: readonly string[] = ['machinedeployments', 'machinesets', 'machines'];
+
+/** Of a Machine, a MachineSet or a MachineDeployment of a run: their names begin with it, and it has no hyphen. */
+function deploymentOf(name: string): string | undefined {
+  return name.split('-')[0];
 }
 
 function isDeletion({ verb, resource, name, code }: AuditEntry, of: string, named: string): boolean {

@@ -13,14 +13,14 @@ import { events, nodes } from '../../kube/core.ts';
 import { fetchHistory } from '../../temporal/fetch-history.ts';
 import { readable } from '../../temporal/history.ts';
 import { replayRuns } from '../../temporal/replay.ts';
-import type { Observation } from './observer.ts';
+import type { NodeObservation, Observation } from './observer.ts';
 import type { Ending } from './process.ts';
-import { type Disturbance, namespace, untouched, type World } from './world.ts';
+import { agents, type Disturbance, namespace, untouched, type World } from './world.ts';
 
 /** A VM that was ever created, as far as checks ask. */
 export type EvidentVm = Pick<SimulatedVm, 'id' | 'name' | 'tags' | 'token' | 'createdAt' | 'deletedAt' | 'vanishesAt'>;
 
-/** A request that an API server has answered. */
+/** A request that an API server has answered: a deletion, or a patch by people. */
 export interface AuditEntry {
   /** RFC 3339. */
   readonly at: string;
@@ -58,6 +58,8 @@ export interface Evidence {
   readonly resources: readonly SimulatedResource[];
   readonly audit: readonly AuditEntry[];
   readonly observations: readonly Observation[];
+  /** Of each Node its changes, oldest first. */
+  readonly nodeObservations: readonly NodeObservation[];
   readonly machines: readonly EvidentMachine[];
   /** Machines that nobody touches, as they were before the first act. */
   readonly untouchedBefore: readonly EvidentMachine[];
@@ -104,6 +106,7 @@ export async function collect(world: World, untouchedBefore: readonly EvidentMac
     resources: await cloud.resources(),
     audit: await readAudit(auditLog),
     observations: observer.observations,
+    nodeObservations: observer.nodeObservations,
     machines: await readMachines(world),
     restores: disturbances.filter(({ what }) => what === 'restore of temporal').map(({ toMs }) => toMs),
     endings: processes.flatMap(({ endings }) => endings),
@@ -152,14 +155,15 @@ const AuditLine = z.object({
   responseStatus: z.object({ code: z.int().default(0) }).optional(),
 });
 
-/** The deletions in an audit log. A server that was killed may have left half a line. */
+/** The deletions in an audit log, and what people have changed. A server that was killed may have left half a line. */
 async function readAudit(file: string): Promise<AuditEntry[]> {
   const found: AuditEntry[] = [];
   for await (const line of createInterface({ input: createReadStream(file) })) {
-    if (!line.includes('"verb":"delete')) continue;
+    if (!/"verb":"(delete|patch)/.test(line)) continue;
     const { data } = AuditLine.safeParse(parseOrNot(line));
     if (data === undefined) continue;
     const { verb, requestReceivedTimestamp: at, userAgent, objectRef, responseStatus } = data;
+    if (verb === 'patch' && !userAgent.startsWith(agents.chaos)) continue;
     found.push({
       ...{ at, verb, userAgent, resource: objectRef?.resource ?? '', name: objectRef?.name ?? '' },
       code: responseStatus?.code ?? 0,

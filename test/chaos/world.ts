@@ -20,7 +20,7 @@ import type { MillwrightOptions } from '../support/millwright.ts';
 import { until } from '../support/until.ts';
 import { createClock } from './clock.ts';
 import { startNodeControllers } from './node-controllers.ts';
-import { observeMachines } from './observer.ts';
+import { observe } from './observer.ts';
 import { startChaosProcess, type Victim } from './process.ts';
 
 export type World = Awaited<ReturnType<typeof startWorld>>;
@@ -38,6 +38,9 @@ export const deploymentsAtFirst = { [untouched]: 2, api: 2, batch: 2, web: 3 } a
 
 /** MachineClasses. */
 export const classes = ['first', 'second'] as const;
+
+/** The disturbance in which etcd is put back from its backup. */
+export const restoreOfEtcd = 'restore of etcd';
 
 /** The disturbance in which the cloud denies that VMs exist. */
 export const hiding = 'hiding of VMs';
@@ -114,7 +117,7 @@ async function open(dir: string, seed: number, ending: (() => Promise<unknown>)[
   };
 
   await control.create(namespaces, { metadata: { name: namespace } });
-  const observer = observeMachines(control, namespace);
+  const observer = observe(control, namespace);
   ending.push(observer.stop);
   const nodeControllers = startNodeControllers(control, cloud);
   ending.push(nodeControllers.stop);

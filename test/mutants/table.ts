@@ -60,7 +60,7 @@ const ofWorkflows: readonly Mutant[] = [
   {
     id: 'restored-machine-fails',
     file: 'workflows/machine/phases/provision.ts',
-    text: "if (hasLostStatus(state) && patched('restored-without-status')) return watchRestored(state);",
+    text: "if (hasLostStatus(state) && patched('restored-without-status')) return watchRestored(state, 'without status');",
     replacement: '',
     breaks:
       'A Machine that was restored without status fails after its creation timeout, whatever happens to other Nodes.',

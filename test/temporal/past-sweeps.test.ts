@@ -4,6 +4,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { Client } from '@temporalio/client';
 import type { NativeConnection } from '@temporalio/worker';
 import { toFailure } from '../../activities/boundary.ts';
+import type { LostMachine } from '../../api/model/sweep.ts';
 import { workflowId } from '../../api/workflow-id.ts';
 import { createSweepMemory } from '../../temporal/past-sweeps.ts';
 import { connectWorkers } from '../../temporal/worker-connection.ts';
@@ -34,9 +35,9 @@ describe('createSweepMemory', () => {
       ask: (client: Client) => createSweepMemory({ client, name: 'any' }).countDeletions('2026-01-01T00:00:00Z'),
     },
     {
-      name: 'findLoss',
+      name: 'findLosses',
       ask: (client: Client) =>
-        createSweepMemory({ client, name: 'any' }).findLoss({ namespace: 'n', name: 'm', uid: 'u' }),
+        createSweepMemory({ client, name: 'any' }).findLosses([{ namespace: 'n', name: 'm', uid: 'u' }]),
     },
   ];
 
@@ -56,7 +57,8 @@ describe('createSweepMemory', () => {
   it('[invariant 4 partly] says of a Machine by its workflow that it was not deleted, and nothing of one that Temporal does not know', async () => {
     const client = new Client({ connection, namespace: 'default' });
     const installation = `past-${randomBytes(4).toString('hex')}`;
-    const { findLoss } = createSweepMemory({ client, name: installation });
+    const { findLosses } = createSweepMemory({ client, name: installation });
+    const findLoss = async (machine: LostMachine) => (await findLosses([machine]))[0];
     const [ref, name] = [
       { dialect: 'gardener', namespace: 'n', name: 'lost', uid: 'u-1' },
       { namespace: 'n', name: 'lost' },
@@ -76,5 +78,38 @@ describe('createSweepMemory', () => {
     // As of a VM without UID tag: the list of workflows may be behind.
     await until('the name is enough', async (see) => ended.test(see((await findLoss(name)) ?? '')));
     expect(await findLoss({ namespace: 'n', name: 'los' })).toBeUndefined();
+  });
+
+  it('[invariant 4 partly] finds the workflows of Machines by their UIDs where their VMs have other names', async () => {
+    const client = new Client({ connection, namespace: 'default' });
+    const installation = `past-${randomBytes(4).toString('hex')}`;
+    const { findLosses } = createSweepMemory({ client, name: installation });
+    const start = (namespace: string, name: string, uid: string) =>
+      client.workflow.start('machine', {
+        workflowId: workflowId(installation, 'Machine', { dialect: 'gardener', namespace, name, uid }),
+        taskQueue: installation, // which no worker polls
+        args: [],
+      });
+    await start('n', 'named', 'u-1');
+    await (await start('n', 'renamed', 'u-2')).terminate();
+    await start('other', 'elsewhere', 'u-3');
+    const asked = [
+      { namespace: 'n', name: 'named', uid: 'u-1' },
+      { namespace: 'n', name: 'web server', uid: 'u-2' },
+      { namespace: 'n', name: 'of another namespace', uid: 'u-3' },
+      { namespace: 'n', name: 'a part of a UID', uid: '2' },
+    ];
+
+    // The list of workflows may be behind.
+    const losses = await until('the renamed one is found', async (see) => {
+      const found = see(await findLosses(asked));
+      return found[1]?.includes('TERMINATED') && found;
+    });
+    expect(losses).toEqual([
+      'its workflow is open',
+      expect.stringMatching(/ended at .*Z as TERMINATED$/),
+      undefined,
+      undefined,
+    ]);
   });
 });

@@ -45,6 +45,8 @@ export interface PersistedState {
   maintenance?: MaintenanceDue;
   /** Nodes of VMs that were deleted before the Machine named them: they are deleted with the Machine. */
   leftNodes: readonly string[];
+  /** Provider ID of the last VM whose Node has joined: it is there, also where the Machine is restored from before that. */
+  joinedVm?: string;
   /** Provider ID of the VM of a deleted Node: it was about to be deleted and may be gone. */
   replacing?: string;
   /** UID of the Node of the last VM that was replaced: watchers may see it for a while. */
@@ -254,6 +256,7 @@ export function toPersisted(state: MachineState): PersistedState {
   } = state;
   const { failedRun, deployment, nodeRefusal, reportedLack, replacing, replacedNodeUid, heardAskedAt, maintenance } =
     state;
+  const { joinedVm } = state;
   return {
     machine,
     node,
@@ -277,6 +280,7 @@ export function toPersisted(state: MachineState): PersistedState {
     ...(vmDeletedMs !== undefined && { vmDeletedMs }),
     ...(volumes !== undefined && { volumes }),
     ...(maintenance !== undefined && { maintenance }),
+    ...(joinedVm !== undefined && { joinedVm }),
     ...(replacing !== undefined && { replacing }),
     ...(replacedNodeUid !== undefined && { replacedNodeUid }),
     ...(heardAskedAt !== undefined && { heardAskedAt }),

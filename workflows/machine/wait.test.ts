@@ -387,7 +387,7 @@ describe('user data with a token', () => {
     cluster.machine = backup;
     cluster.node = { state: 'absent' };
     await workflow().signal(refreshSignal);
-    await until(async () => (await waitingFor()) === 'node node-1 to register');
+    await until(() => cluster.machine.stage === 'unhealthy');
     await joinNode();
 
     await until(() => countOf('removeUserData') === 2);

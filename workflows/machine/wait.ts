@@ -153,6 +153,7 @@ const lostCallMs = 15_000;
 async function recover(state: MachineState): Promise<void> {
   const { managed, providerID, stage } = state.machine;
   const isNamed = providerID !== undefined;
+  if (isNamed && hasJoined(stage)) state.joinedVm = providerID;
   state.creation = recoverCreation(managed, isNamed, hasJoined(stage));
   state.hasCreation = !isPastCreation(stage);
   state.mayHaveUserData = managed;

@@ -76,6 +76,7 @@ function startOver(state: MachineState): void {
   if (state.node.state === 'present') state.replacedNodeUid = state.node.uid;
   state.node = { state: 'absent' };
   state.creation = notAsked;
+  delete state.joinedVm;
   state.hasCreation = true;
   delete state.shortRunAtMs;
   state.leftNodes = [];

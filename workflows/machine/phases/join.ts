@@ -134,6 +134,8 @@ async function takeNode(state: MachineState): Promise<PhaseOutcome> {
 
 /** What only a creation needs is dropped with the first join, however late that is. */
 export async function endCreation(state: MachineState): Promise<void> {
-  if (state.creation.state === 'named') state.creation = { state: 'named', hasJoined: true };
+  const { creation, machine } = state;
+  if (creation.state === 'named') state.creation = { state: 'named', hasJoined: true };
+  if (machine.providerID !== undefined) state.joinedVm = machine.providerID;
   await removeUserData(state);
 }

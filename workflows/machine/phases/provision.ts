@@ -41,8 +41,12 @@ export async function provision(state: MachineState): Promise<PhaseOutcome> {
   const isNamed = state.creation.state === 'named';
   const owner = wasNamedBefore(state) ? await findVmOwner(state, 'creation') : undefined;
   if (owner !== undefined) return failAsCopy(state, owner);
-  if (isNamed && (Date.now() < state.nextPollMs || isJoinable(state))) return done;
-  if (hasLostStatus(state) && patched('restored-without-status')) return watchRestored(state);
+  if (isNamed && isJoinable(state)) return done;
+  if (hasJoinedBefore(state) && patched('joined-before-a-restore')) {
+    return watchRestored(state, 'from before its Node joined');
+  }
+  if (isNamed && Date.now() < state.nextPollMs) return done;
+  if (hasLostStatus(state) && patched('restored-without-status')) return watchRestored(state, 'without status');
 
   const doing = isNamed ? 'asking the cloud about the VM' : 'creating the VM';
   showRetry(state, { doing });
@@ -67,18 +71,23 @@ function hasLostStatus(state: MachineState): boolean {
   return stage === 'new' && wasNamedBefore(state) && limits.hasNoNode !== true;
 }
 
+/** Whether the Node of the VM that such a Machine names has joined: a backup from before that was restored. */
+function hasJoinedBefore({ machine, joinedVm }: MachineState): boolean {
+  return machine.limits.hasNoNode !== true && joinedVm !== undefined && isNamedBy(machine, { providerID: joinedVm });
+}
+
 /**
  * Its Node may have joined long ago, so the creation timeout does not count: from here on the machine is an unhealthy one, which
  * its owner replaces if that is no outage.
  */
-async function watchRestored(state: MachineState): Promise<PhaseOutcome> {
+async function watchRestored(state: MachineState, how: string): Promise<PhaseOutcome> {
   await report(state, watching(state), {
     stage: 'unhealthy',
     step: { kind: 'health', state: 'processing' },
     isTimed: true,
     event: {
       reason: 'NodeUnhealthy',
-      note: `The Machine was restored without status, and node ${nodeText(state)} is not healthy`,
+      note: `The Machine was restored ${how}, and node ${nodeText(state)} is not healthy`,
     },
   });
   return again;

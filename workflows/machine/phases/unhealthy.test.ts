@@ -1,6 +1,8 @@
 /** A Machine whose Node is unhealthy for longer than its health timeout. */
 import { describe, expect, it } from '@jest/globals';
+import type { MachineSnapshot } from '../../../api/model/machine.ts';
 import { setUpMachine } from '../../../test/support/played-machine.ts';
+import { refreshSignal } from '../../messages.ts';
 
 const {
   advance,
@@ -8,6 +10,7 @@ const {
   cloud,
   cluster,
   described,
+  joinNode,
   observe,
   registerNode,
   start,
@@ -75,6 +78,35 @@ describe('a Machine that names a VM and was restored without status', () => {
     await until(() => cluster.machine.stage === 'running');
     expect(cluster.written.map(({ stage }) => stage)).not.toContain('unhealthy');
   });
+});
+
+describe('a Machine whose Node had joined', () => {
+  it.each([
+    ['its Node joined', 'syncNode'],
+    ['it named its VM', 'storeIdentity'],
+  ] as const)(
+    '[invariant 6 partly] asks its owner to be replaced where a backup from before %s is restored, and does not fail by itself',
+    async (_, step) => {
+      touch({ limits: { ...cluster.machine.limits, healthSeconds, creationSeconds: 60 } });
+      let backup: MachineSnapshot | undefined;
+      cluster.before = (name) => {
+        if (name === step) backup ??= cluster.machine;
+      };
+      await start();
+      await until(() => cluster.machine.stage === 'joining');
+      await joinNode();
+      await until(async () => (await doing()) === 'running');
+
+      cluster.machine = backup!;
+      cluster.node = { state: 'absent' };
+      await workflow().signal(refreshSignal);
+      await untilAsked();
+      await observe(undefined, ever);
+      await advance(120_000);
+      expect(cluster.machine.stage).toBe('unhealthy');
+      expect(cluster.written.map(({ stage }) => stage)).not.toContain('failed');
+    },
+  );
 });
 
 describe('a Machine that is unhealthy for its health timeout', () => {
