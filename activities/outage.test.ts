@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { labels } from '../api/gardener/names.ts';
 import { machineClasses, machines } from '../api/gardener/resources.ts';
 import { cordoners, names } from '../api/names.ts';
@@ -23,8 +23,8 @@ function listing<T>(resources: ReadonlyMap<unknown, readonly T[]>): KubeClient {
   return { ...createNoCluster(), pages } as unknown as KubeClient;
 }
 
-/** What is out around a machine of the class small, which is in zone a. @param joined names of Machines, which their Nodes have */
-function outageAmong(present: readonly Node[], joined: readonly string[] = []): Promise<string | undefined> {
+/** A finder for machines of the class small, which is in zone a. @param joined names of Machines, which their Nodes have */
+function finderOf(present: readonly Node[], joined: readonly string[] = []) {
   const metadata = { uid: 'u', resourceVersion: '1', creationTimestamp: '2030-01-01T00:00:00Z' };
   const ofClass = { metadata: { ...metadata, name: 'small' }, nodeTemplate: { zone: 'a' } };
   const machineNamed = (name: string) => ({
@@ -40,8 +40,12 @@ function outageAmong(present: readonly Node[], joined: readonly string[] = []): 
   );
   const target = listing(new Map([[nodes, present]]));
   const find = createOutageFinder({ control, target, defaults, percent: 55 });
-  return find({ dialect: 'gardener', namespace: 'n' }, { source: 'small' }, present[0]);
+  const machine = { source: 'small', limits: { healthSeconds: 600 } };
+  return () => find({ dialect: 'gardener', namespace: 'n' }, machine, present[0]);
 }
+
+/** What is out around a machine. */
+const outageAmong = (...of: Parameters<typeof finderOf>): Promise<string | undefined> => finderOf(...of)();
 
 describe('the Nodes that make an outage', () => {
   const bad = ['a', 'b', 'c'];
@@ -69,5 +73,23 @@ describe('the Nodes that make an outage', () => {
   it('are not those of other VMs that have the names', async () => {
     const foreign = bad.map((name) => ({ ...nodeNamed(name, 'True'), spec: { providerID: `x:///other-${name}` } }));
     expect(await outageAmong(foreign, bad)).toBe('3 of 3 machines in zone a have lost their Nodes');
+  });
+});
+
+describe('an outage that is over', () => {
+  afterEach(() => void jest.restoreAllMocks());
+
+  it('[invariant 6 partly] counts for a health timeout longer, as Nodes come back one by one', async () => {
+    const now = jest.spyOn(performance, 'now').mockReturnValue(0);
+    const present: Node[] = [];
+    const find = finderOf(present, ['a', 'b', 'c']);
+    const outage = '3 of 3 machines in zone a have lost their Nodes';
+    expect(await find()).toBe(outage);
+
+    present.push(nodeNamed('a', 'True'), nodeNamed('b', 'True'));
+    now.mockReturnValue(599_000);
+    expect(await find()).toBe(`${outage}, less than 600 s ago`);
+    now.mockReturnValue(601_000);
+    expect(await find()).toBeUndefined();
   });
 });

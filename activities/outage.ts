@@ -10,10 +10,14 @@ import { vmOf } from '../api/provider-id.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { type Node, nodes } from '../kube/core.ts';
 
-/** What is out around a machine, for people; undefined: nothing. @param node its own, where there is one */
+/**
+ * What is out around a machine, or was within its health timeout, for people; undefined: nothing. Nodes come back one by
+ * one: those that are still missing when the share is below the limit are given as long as any unhealthy one.
+ * @param node its own, where there is one
+ */
 export type FindOutage = (
   of: Pick<ObjectRef, 'dialect' | 'namespace'>,
-  machine: Pick<MachineSnapshot, 'source'>,
+  machine: { readonly source: string; readonly limits: Pick<MachineLimits, 'healthSeconds'> },
   node: Node | undefined,
 ) => Promise<string | undefined>;
 
@@ -37,6 +41,8 @@ interface Listed extends Fleet {
 
 export function createOutageFinder({ control, target, defaults, percent }: OutageOptions): FindOutage {
   const lists = new Map<string, { readonly atMs: number; readonly found: Promise<Listed> }>();
+  /** The last outage that this worker saw, by dialect, namespace and zone, or class where nobody knows the zone. */
+  const seen = new Map<string, { readonly atMs: number; readonly outage: string }>();
 
   async function list({ dialect, namespace }: Pick<ObjectRef, 'dialect' | 'namespace'>): Promise<Listed> {
     const { kinds, machine: of, source, marks } = dialectOf(dialect);
@@ -73,7 +79,7 @@ export function createOutageFinder({ control, target, defaults, percent }: Outag
     };
   }
 
-  return async (of, { source }, node) => {
+  return async (of, { source, limits }, node) => {
     const key = `${of.dialect}/${of.namespace}`;
     let listed = lists.get(key);
     if (listed === undefined || performance.now() > listed.atMs + listAgeMs) {
@@ -86,7 +92,16 @@ export function createOutageFinder({ control, target, defaults, percent }: Outag
     }
     const { zones, ...fleet } = await listed.found;
     const zone = (node && zoneOf(node)) ?? zones.get(source);
-    return findOutageAmong(fleet, { source, ...(zone !== undefined && { zone }) }, percent);
+    const outage = findOutageAmong(fleet, { source, ...(zone !== undefined && { zone }) }, percent);
+    const place = `${key}/${zone ?? source}`;
+    if (outage !== undefined) {
+      seen.set(place, { atMs: performance.now(), outage });
+      return outage;
+    }
+    const last = seen.get(place);
+    const { healthSeconds = 0 } = limits;
+    const isRecent = last !== undefined && performance.now() < last.atMs + healthSeconds * 1_000;
+    return isRecent ? `${last.outage}, less than ${healthSeconds} s ago` : undefined;
   };
 }
 

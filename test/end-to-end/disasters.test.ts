@@ -225,13 +225,14 @@ async function recreateAll<
   }
 }
 
-/** Removes the Nodes of all machines. Answers them, for whoever starts their kubelets again. */
+/** Removes the Nodes of all machines, at once as in an outage. Answers them, for whoever starts their kubelets again. */
 async function removeNodes(): Promise<Node[]> {
   const { target } = millwright;
   const lost = await millwright.nodesOf(await millwright.machines());
-  for (const {
-    metadata: { name },
-  } of lost) {
+  await Promise.all(lost.map(({ metadata: { name } }) => removeNode(name)));
+  return lost;
+
+  async function removeNode(name: string): Promise<void> {
     await untilSo(`the Node ${name} is gone`, async () => {
       if ((await target.find(nodes, { name })) === undefined) return true;
       await target.patch(nodes, { name }, mergePatch({ metadata: { finalizers: null } })).catch(() => undefined);
@@ -239,7 +240,6 @@ async function removeNodes(): Promise<Node[]> {
       return undefined;
     });
   }
-  return lost;
 }
 
 async function registerAgain(lost: readonly Node[]): Promise<void> {
