@@ -84,7 +84,7 @@ export const machineEvents = {
   },
   VmFound: {
     type: 'Normal',
-    when: 'The deletion has found the VM that machine-controller-manager had made for the Machine. The Machine has its provider ID now, so its Node is drained and deleted with it.',
+    when: 'The deletion has found the VM that another system had made for the Machine. The Machine has its provider ID now, so its Node is drained and deleted with it.',
   },
   FailedDelete: { type: 'Warning', when: 'Deleting the VM was refused and is tried again.' },
   VmKept: {

@@ -508,8 +508,8 @@ const ofMachineActivities: readonly Mutant[] = [
   {
     id: 'other-clock',
     file: 'activities/machine/drain/index.ts',
-    text: 'return new Date(Date.now() + Date.parse(time) - scheduledMs).toISOString();',
-    replacement: 'return time;',
+    text: 'while (temporalNowMs() < deadlineMs) {',
+    replacement: 'while (Date.now() < deadlineMs) {',
     breaks: 'The deadline of a drain is wrong by as much as the clock of the worker.',
     tests: ['activities/machine/drain/index.test.ts'],
   },

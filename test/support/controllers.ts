@@ -1,7 +1,4 @@
 /** Controllers in the process of the test, with a resync as often as the test wants. */
-import { controllersFlags, serverFlags } from '../../cli/flag-groups.ts';
-import { parseOptions } from '../../cli/options.ts';
-import { machineLimits } from '../../cli/process/components.ts';
 import { startControllers } from '../../controllers/main.ts';
 import type { KubeconfigAccess } from '../../kube/config.ts';
 import type { Installation } from './installation.ts';
@@ -20,14 +17,13 @@ export function startControllersHere(
   creationSeconds = 1200,
 ): () => Promise<void> {
   const client = testClient(access);
-  const clusters = { control: client, target: client };
-  const options = parseOptions([...serverFlags, ...controllersFlags], {}, {});
   const controllers = startControllers({
-    ...clusters,
+    control: client,
+    target: client,
     installation: { client: temporal, name: namespace },
     dialect: 'gardener',
     namespace,
-    defaults: { ...machineLimits(options, clusters), creationSeconds },
+    defaults: { creationSeconds, healthSeconds: 600, drainSeconds: 7200, maxEvictRetries: 360, nodeConditions: [] },
     sweepPeriodSeconds: 0,
     interruptionPeriodSeconds: 0,
     leading: Promise.resolve(),
