@@ -1,4 +1,7 @@
 /** Controllers in the process of the test, with a resync as often as the test wants. */
+import { controllersFlags, serverFlags } from '../../cli/flag-groups.ts';
+import { parseOptions } from '../../cli/options.ts';
+import { machineLimits } from '../../cli/process/components.ts';
 import { startControllers } from '../../controllers/main.ts';
 import type { KubeconfigAccess } from '../../kube/config.ts';
 import type { Installation } from './installation.ts';
@@ -17,13 +20,14 @@ export function startControllersHere(
   creationSeconds = 1200,
 ): () => Promise<void> {
   const client = testClient(access);
+  const clusters = { control: client, target: client };
+  const options = parseOptions([...serverFlags, ...controllersFlags], {}, {});
   const controllers = startControllers({
-    control: client,
-    target: client,
+    ...clusters,
     installation: { client: temporal, name: namespace },
     dialect: 'gardener',
     namespace,
-    defaults: { creationSeconds, healthSeconds: 600, drainSeconds: 7200, maxEvictRetries: 360, nodeConditions: [] },
+    defaults: { ...machineLimits(options, clusters), creationSeconds },
     sweepPeriodSeconds: 0,
     interruptionPeriodSeconds: 0,
     leading: Promise.resolve(),

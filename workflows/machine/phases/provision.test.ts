@@ -1,5 +1,6 @@
 /** The making of a VM, until it has its node: what a cloud may answer, and what the next call has to know of it. */
 
+import { isDeepStrictEqual } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
 import { refuse, setUpMachine, vm } from '../../../test/support/played-machine.ts';
@@ -243,6 +244,20 @@ describe('a creation', () => {
 
     expect(cloud.asked[1]).toMatchObject({ providerSpec: { zone: 'a' }, providerID: vm.providerID });
     expect(cluster.places).toMatchObject([{ providerSpec: { zone: 'a' } }]);
+  });
+
+  it('is asked for as its class says at once where the place of a run that was lost is refused', async () => {
+    cloud.ensureVm = ({ providerSpec }) =>
+      isDeepStrictEqual(providerSpec, { zone: 'a' }) ? refuse('ResourceExhausted') : vm;
+    await start();
+    await untilRefused(1);
+    correctClass();
+    await workflow().terminate();
+    await start();
+    await until(() => cluster.machine.providerID === vm.providerID);
+
+    expect(cloud.asked.map(({ providerSpec }) => providerSpec)).toEqual([{ zone: 'a' }, { zone: 'a' }, { zone: 'b' }]);
+    expect(cluster.places?.map(({ providerSpec }) => providerSpec)).toEqual([{ zone: 'a' }, { zone: 'b' }]);
   });
 
   it('[invariant 2 partly] keeps where a VM may be when somebody takes the finalizer off', async () => {

@@ -25,7 +25,7 @@ import { type Facts, report, reportRefusal, withContext } from '../report.ts';
 import { MachineGoneError, type MachineState } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
 import { placeOf, prepareAttempt } from './attempt.ts';
-import { type Attempt, afterCall, type Creation, isOutcomeUnknown, withName } from './creation.ts';
+import { type Attempt, afterCall, type Creation, isOutcomeUnknown, nextAsk, withName } from './creation.ts';
 import { failWithoutNode } from './nodeless.ts';
 import { creationRefused, fail } from './refusal.ts';
 import { nodeText, watching } from './unhealthy.ts';
@@ -55,9 +55,17 @@ export async function provision(state: MachineState): Promise<PhaseOutcome> {
   const answer = await callForVm(state, attempt, doing);
   noteCloud(state, answer);
   const stored = 'code' in answer && answer.code === 'Unimplemented' ? storedVm(state.machine) : undefined;
-  if ('code' in answer && stored === undefined) return refused(state, doing, answer);
+  if ('code' in answer && stored === undefined) {
+    if (isCorrected(state) && patched('corrected-before-it-was-refused')) return again;
+    return refused(state, doing, answer);
+  }
   forgetError(state);
   return takeVm(state, attempt, stored ?? (answer as Vm), doing);
+}
+
+/** Whether what was refused is not what the source says: a run that was lost had asked with the source as it was before. */
+function isCorrected({ creation, reading }: MachineState): boolean {
+  return creation.state === 'asked' && nextAsk(creation, reading?.version).kind === 'new';
 }
 
 /** Whether a Machine names a VM that this run has not asked for. */
