@@ -15,7 +15,16 @@ import { type Stack, startStack } from '../../deploy/local/stack.ts';
 import { type Node, namespaces, nodes, podDisruptionBudgets, pods } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { listBlocked } from '../../temporal/blocked.ts';
-import { aroundEtcd, aroundTemporal, backUp, bumpRevision, lose, putBack, revisionOf } from '../support/databases.ts';
+import {
+  aroundEtcd,
+  aroundTemporal,
+  backUp,
+  bumpRevision,
+  lose,
+  loseNodes,
+  putBack,
+  revisionOf,
+} from '../support/databases.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { isLong } from '../support/long.ts';
 import { isActive } from '../support/machine-facts.ts';
@@ -225,21 +234,12 @@ async function recreateAll<
   }
 }
 
-/** Removes the Nodes of all machines, at once as in an outage. Answers them, for whoever starts their kubelets again. */
+/** Loses the Nodes of all machines. Answers them, for whoever starts their kubelets again. */
 async function removeNodes(): Promise<Node[]> {
-  const { target } = millwright;
   const lost = await millwright.nodesOf(await millwright.machines());
-  await Promise.all(lost.map(({ metadata: { name } }) => removeNode(name)));
+  await loseNodes(stack, '/cluster-2');
+  await untilSo('the Nodes are gone', async () => (await millwright.nodesOf(await millwright.machines())).length === 0);
   return lost;
-
-  async function removeNode(name: string): Promise<void> {
-    await untilSo(`the Node ${name} is gone`, async () => {
-      if ((await target.find(nodes, { name })) === undefined) return true;
-      await target.patch(nodes, { name }, mergePatch({ metadata: { finalizers: null } })).catch(() => undefined);
-      await target.delete(nodes, { name }).catch(() => undefined);
-      return undefined;
-    });
-  }
 }
 
 async function registerAgain(lost: readonly Node[]): Promise<void> {

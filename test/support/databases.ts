@@ -66,7 +66,17 @@ export async function bumpRevision(stack: Stack, to: number): Promise<void> {
   }
 }
 
-async function ask(url: string, verb: 'range' | 'put', body: object): Promise<{ header: { revision: string } }> {
+/** Takes all Nodes of a cluster out of etcd at once. No finalizer holds them, and nobody has deleted them. */
+export async function loseNodes({ etcdUrl }: Stack, prefix: string): Promise<void> {
+  const [key, range_end] = [`${prefix}/minions/`, `${prefix}/minions0`].map(encode); // '0' comes after '/'
+  await ask(etcdUrl, 'deleterange', { key, range_end });
+}
+
+async function ask(
+  url: string,
+  verb: 'range' | 'put' | 'deleterange',
+  body: object,
+): Promise<{ header: { revision: string } }> {
   const answer = await request(`${url}/v3/kv/${verb}`, { method: 'POST', body: JSON.stringify(body) });
   return (await answer.body.json()) as { header: { revision: string } };
 }
