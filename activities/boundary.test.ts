@@ -95,9 +95,12 @@ describe('toFailure', () => {
     ['InternalError', 'Internal error occurred: failed calling webhook "a": context deadline exceeded', 'Unknown'],
     ['', 'conversion webhook for machine.sapcloud.io/v1alpha1, Kind=Machine failed: Post "https://a": EOF', 'Unknown'],
     ['InternalError', 'Internal error occurred: failed calling webhook "a": rpc error: code = Unavailable', 'Unknown'],
-  ])('tells an API server without its etcd from one whose webhook fails: 500 %s: %s', (reason, message, code) => {
-    expect(failureOf(new StatusError('GET /', 500, { reason, message }))).toMatchObject({ type: code });
-  });
+  ])(
+    'distinguishes an API server without its etcd from one whose webhook fails: 500 %s: %s',
+    (reason, message, code) => {
+      expect(failureOf(new StatusError('GET /', 500, { reason, message }))).toMatchObject({ type: code });
+    },
+  );
 
   it('makes Unavailable of an API server that does not answer and of our own rate limit', () => {
     const lost = new ConnectionError('GET /readyz: no answer', { cause: undefined, notSent: true });

@@ -1,4 +1,4 @@
-/** Reads the Node of a Machine, and tells it from those of others that have its name. */
+/** Reads the Node of a Machine, unless it is that of another one with its name. */
 import { dialectOf } from '../api/dialects.ts';
 import type { MachineLimits } from '../api/model/machine.ts';
 import type { ObjectRef } from '../api/model/ref.ts';

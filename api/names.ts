@@ -110,10 +110,10 @@ export const names = {
    */
   creating: `${prefix}creating`,
   /**
-   * MachineSet: JSON of how many tries in a row have made no machine that joined, and until when there is no other one.
+   * MachineSet: JSON of how many attempts in a row have made no machine that joined, and until when there is no other one.
    * Removed when a machine has joined. Written by its owner's workflow.
    */
-  failedTries: `${prefix}failed-tries`,
+  failedAttempts: `${prefix}failed-attempts`,
   /**
    * Machine without an owner: name of the MachineSet that has released it, which counts it when it looks whether it is frozen.
    * Without the annotation it does not count. Written by its owner's workflow.

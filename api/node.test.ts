@@ -181,7 +181,7 @@ describe('whose Node it is', () => {
     expect(found).toEqual(notOwn === undefined ? { node } : { node: undefined, notOwn: `node n ${notOwn}` });
   }
 
-  it.each([undefined, 'm'])('is not told by the age of a Machine that was restored: the Node names %s', (label) => {
+  it.each([undefined, 'm'])('does not depend on the age of a Machine that was restored: the Node names %s', (label) => {
     const { nodeNotBefore: __, ...restored } = machine;
     expectFound({ what: '', of: restored, at: older, ...(label !== undefined && { label }) });
   });
@@ -198,7 +198,7 @@ describe('whose Node it is', () => {
     ['gce://project/zone/a', 'gce:///project/zone/a', true],
     ['gce://project/zone/a', 'other:///project/zone/a', false],
   ])(
-    'is told by provider IDs as systems write them: %s is the VM of a machine with %s: %s',
+    'depends on provider IDs as systems write them: %s is the VM of a machine with %s: %s',
     (ofNode, providerID, isOwn) => {
       const node = { metadata: { name: 'n', uid: 'u', resourceVersion: '1' }, spec: { providerID: ofNode } };
       expect(judgeNode(marks, node, { ...machine, providerID }).node !== undefined).toBe(isOwn);

@@ -94,7 +94,7 @@ export interface NodeClaim extends Pick<MachineSnapshot, 'providerID' | 'nodeNot
   readonly isFromCloud?: true;
 }
 
-/** What tells the Node of a Machine from those of others. */
+/** What distinguishes the Node of a Machine from those of others. */
 export type NodeOwner = Pick<ObjectRef, 'namespace' | 'name'> & NodeClaim;
 
 /** The Node of a Machine. Where there is another one under its name, `notOwn` says for people why that is not its Node. */

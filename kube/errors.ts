@@ -102,7 +102,7 @@ export function isUnreachable(error: unknown): error is ConnectionError | Status
 
 /**
  * Whether an API server cannot reach its etcd (500). It hands on most errors of etcd as they are, without a reason. A webhook
- * that does not answer is no outage: it may refuse for ever.
+ * that does not answer is no outage: it may refuse forever.
  */
 function isWithoutEtcd({ code, reason, status: { message = '' } }: StatusError): boolean {
   if (code !== 500 || message.includes('webhook')) return false;

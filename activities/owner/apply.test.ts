@@ -294,7 +294,7 @@ describe('actOnOwner', () => {
       await client.patch(machines, key, mergePatch({ status }), { subresource: 'status' });
     };
     const step = async () => activities.actOnOwner(ref, 'MachineDeployment', await planFor(ref));
-    const tries = async () => JSON.parse((await sets())[0]?.metadata.annotations?.[names.failedTries] ?? 'null');
+    const tries = async () => JSON.parse((await sets())[0]?.metadata.annotations?.[names.failedAttempts] ?? 'null');
 
     const [first, second] = await own();
     const startMs = Date.now();
@@ -319,7 +319,7 @@ describe('actOnOwner', () => {
     await client.patch(
       machineSets,
       set!.metadata,
-      mergePatch({ metadata: { annotations: { [names.failedTries]: over } } }),
+      mergePatch({ metadata: { annotations: { [names.failedAttempts]: over } } }),
     );
     await step();
     expect(await tries()).toEqual({ ...recorded, until: undefined });

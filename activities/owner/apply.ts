@@ -10,7 +10,7 @@ import { names } from '../../api/names.ts';
 import type { KubeObject } from '../../api/objects.ts';
 import { replicasAnnotations } from '../../api/owner/bounds.ts';
 import { encodeCreation, isRecorded, recordedCreation } from '../../api/owner/creations.ts';
-import { triesAnnotation, withNextTry } from '../../api/owner/failed-tries.ts';
+import { attemptsAnnotation, withNextAttempt } from '../../api/owner/failed-attempts.ts';
 import { limitsOf } from '../../api/owner/limits.ts';
 import { toNewMachine, toNewMachineSet } from '../../api/owner/new-objects.ts';
 import type { OwnerDeployment, OwnerSet } from '../../api/owner/objects.ts';
@@ -21,7 +21,7 @@ import { isAlreadyExists, StatusError } from '../../kube/errors.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { ignoreGoneOrChanged, update } from '../../kube/update.ts';
 import { adoptSets, changeOwners, markMachines } from './adoption.ts';
-import { recordTries } from './failed-tries.ts';
+import { recordAttempts } from './failed-attempts.ts';
 import { addFinalizers, release, removeFinalizer } from './finalizers.ts';
 import { updateInPlace } from './in-place.ts';
 import { noteKept, reportNotKept } from './not-kept.ts';
@@ -80,7 +80,7 @@ async function runStep(step: Step, failures: Failures): Promise<StepResult> {
       if (isDeleted && candidate.failedToJoin) failed.push(candidate);
     });
   } finally {
-    await recordTries(step, owner, failed);
+    await recordAttempts(step, owner, failed);
   }
   await updateInPlace(step);
   await inBatches(step, plan.settings ?? [], (machine, set) => updateMachine(step, machine, set));
@@ -220,7 +220,7 @@ async function changeSet(step: Step, { deployment }: Owner, name: string, scaled
         deployment !== undefined &&
         replicasAnnotations(api, deployment, scale.announcedReplicas)),
       ...(isCompleted && { [names.creating]: null }),
-      ...(scale?.forgetsTries ? triesAnnotation(undefined) : creation && withNextTry(set)),
+      ...(scale?.forgetsTries ? attemptsAnnotation(undefined) : creation && withNextAttempt(set)),
       ...(creation !== undefined && { [names.creating]: encodeCreation(creation) }),
     };
     const settings = settingsNow(set);

@@ -21,7 +21,7 @@ export interface SetView {
   /**
    * status: the generation is not recorded, or it reports a failure that is over. annotations: the new set has to announce
    * other replicas (`replicasToAnnounce`), an old set that is not empty those of its deployment, or a completed creation is
-   * still recorded and no rollout is under way, or tries that count no more are.
+   * still recorded and no rollout is under way, or attempts that count no more are.
    */
   readonly outdated: readonly Outdated[];
   /** Replicas of its deployment as its annotation has them; left out where it has none. */
@@ -67,18 +67,18 @@ export interface SetView {
   readonly machinesBehind?: number;
   /** Machines that are updated in place; left out where there are none. */
   readonly updates?: UpdateCounts;
-  /** Tries in a row to make machines of it of which none has joined; left out where there are none. */
-  readonly failedTries?: {
+  /** Attempts in a row to make machines of it of which none has joined; left out where there are none. */
+  readonly failedAttempts?: {
     readonly count: number;
     /** Why one has failed. */
     readonly reason: string;
-    /** When the next try may begin, RFC 3339; left out while it is under way. */
+    /** When the next attempt may begin, RFC 3339; left out while it is under way. */
     readonly until?: string;
     /** No machine is created in it before. */
     readonly isPaused?: true;
   };
-  /** Its record of such tries counts no more; left out otherwise. */
-  readonly hasOldTries?: true;
+  /** Its record of such attempts counts no more; left out otherwise. */
+  readonly hasOldAttempts?: true;
 }
 
 /** Active machines of a set that are updated in place. The first three are 0 but for an old set of an in-place update. */
@@ -393,7 +393,7 @@ export interface PlannedScale {
   readonly completed?: string;
   /** It gets what its deployment says by now; left out otherwise. */
   readonly settings?: true;
-  /** Its record of failed tries is removed; left out otherwise. */
+  /** Its record of failed attempts is removed; left out otherwise. */
   readonly forgetsTries?: true;
 }
 

@@ -5,7 +5,7 @@ import type { RolloutBlockers } from '../model/owner.ts';
 import type { Blocker } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
 import { isAvailable, minReadySecondsOf } from './availability.ts';
-import { recordedTries, triesText } from './failed-tries.ts';
+import { attemptsText, recordedAttempts } from './failed-attempts.ts';
 import { refusalOf } from './failure.ts';
 import { isActive } from './machines.ts';
 import type { OwnerDeployment, OwnerSet } from './objects.ts';
@@ -67,8 +67,8 @@ function problemOf(api: OwnerApi, deployment: OwnerDeployment, own: readonly Own
     return { text, blockedOn: 'KubernetesApi' };
   }
   if (newSet === undefined) return undefined;
-  const tries = recordedTries(api, newSet, deployment.spec?.replicas ?? 0);
-  const paused = tries && triesText(newSet.metadata.name, tries);
+  const attempts = recordedAttempts(api, newSet, deployment.spec?.replicas ?? 0);
+  const paused = attempts && attemptsText(newSet.metadata.name, attempts);
   if (paused !== undefined) return { text: paused, blockedOn: 'Rollout' };
   if (!api.owner.isClosed(newSet, deployment)) return undefined;
   return { text: frozenText(newSet.metadata.name), blockedOn: 'Freeze' };

@@ -3,7 +3,7 @@ import type { OwnerApi, OwnerApiAt } from '../dialect.ts';
 import type { Candidate, MachineBehind, OwnerView, SetView } from '../model/owner.ts';
 import type { KubeObject } from '../objects.ts';
 import { isAvailable } from './availability.ts';
-import { failureToJoin } from './failed-tries.ts';
+import { failureToJoin } from './failed-attempts.ts';
 import { isLeaving } from './health.ts';
 import { byDeletionOrder, isActive, isSetAside, isStarting, isToBeReplaced, isUnneeded } from './machines.ts';
 import type { OwnerSet } from './objects.ts';

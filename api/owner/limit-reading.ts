@@ -3,7 +3,7 @@ import type { OwnerApi } from '../dialect.ts';
 import type { LimitReading, LimitUse } from '../model/limits.ts';
 import type { KubeObject } from '../objects.ts';
 import { recordedCreation } from './creations.ts';
-import { isBetweenTries } from './failed-tries.ts';
+import { isBetweenAttempts } from './failed-attempts.ts';
 import { lowestOf, surgeOf } from './limit-use.ts';
 import { limitsOf } from './limits.ts';
 import { isActive, isBeingReplaced } from './machines.ts';
@@ -32,7 +32,7 @@ export function toLimitReading(
   const useOf = (kind: 'MachineDeployment' | 'MachineSet', owner: OwnerSet, own: readonly OwnerSet[]): LimitUse => {
     const theirs = own.flatMap((set) => bySet.get(set.metadata.uid) ?? []);
     const open = own.filter((set) => set.metadata.deletionTimestamp === undefined);
-    const trying = open.filter((set) => !isBetweenTries(set));
+    const trying = open.filter((set) => !isBetweenAttempts(set));
     const activeIn = (set: OwnerSet) =>
       (bySet.get(set.metadata.uid) ?? []).filter((machine) => isActive(api, machine)).length;
     const limits = limitsOf(owner);

@@ -7,7 +7,7 @@ import { adoptableSets, ownerChangesOf, type SelectingSet } from './adoption.ts'
 import { isAvailable, minReadySecondsOf } from './availability.ts';
 import { boundsOf, replacementPolicyOf, replicasAnnotations, selectsManually, strategyOf } from './bounds.ts';
 import { isCompleted } from './creations.ts';
-import { triesIn } from './failed-tries.ts';
+import { attemptsIn } from './failed-attempts.ts';
 import { failureOfDeployment, failureOfSet } from './failure.ts';
 import { healthOf } from './health.ts';
 import { limitsOf } from './limits.ts';
@@ -84,7 +84,7 @@ export function toDeploymentView(
         spec?.paused !== true &&
         settingsOfSet(api, deployment, set) && { isBehind: true as const }),
       ...withUpdates(updatesOf(set)),
-      ...triesIn(api, deployment, set, { own: machinesOf(set), isNew: set === newSet }),
+      ...attemptsIn(api, deployment, set, { own: machinesOf(set), isNew: set === newSet }),
       isNew: set === newSet,
       closed: api.owner.isClosed(set, deployment),
     })),
@@ -99,7 +99,7 @@ export function toDeploymentView(
     ...view,
     sets: view.sets.map((set, i) => ({
       ...set,
-      outdated: withAnnotations(set.outdated, isAnnotated(own[i]!) && !set.hasOldTries),
+      outdated: withAnnotations(set.outdated, isAnnotated(own[i]!) && !set.hasOldAttempts),
     })),
   };
 }
@@ -185,7 +185,7 @@ export function toLoneSetView(
   const ownerless = machines.filter((machine) => controllerOf(machine) === undefined);
   const problem = problemOfSet(api, set);
   const traits = traitsOf(api, set, failureOfSet(api, set)?.message === problem);
-  const tries = triesIn(api, set, set, { own, isNew: true });
+  const attempts = attemptsIn(api, set, set, { own, isNew: true });
   return {
     kind: 'MachineSet',
     ...traits,
@@ -202,14 +202,14 @@ export function toLoneSetView(
     sets: [
       {
         ...toSetView(api, set, { set, own, ownerless, sets }),
-        ...tries,
+        ...attempts,
         // In the middle of an update its deployment may have been deleted without it.
         ...withUpdates(
           countUpdates(api, own, { isNew: true, isInPlace: false, minReadySeconds: minReadySecondsOf(set) }),
         ),
         isNew: true,
         closed: api.owner.isClosed(set),
-        outdated: withAnnotations(traits.outdated, !isCompleted(set, own) && !tries.hasOldTries),
+        outdated: withAnnotations(traits.outdated, !isCompleted(set, own) && !attempts.hasOldAttempts),
       },
     ],
   };

@@ -1,6 +1,6 @@
 /** What the machines of an owner wait for, and which bound holds them: pure, for people. Workflow code imports this file. */
 import type { OwnerHealth, OwnerView } from '../model/owner.ts';
-import { triesText } from './failed-tries.ts';
+import { attemptsText } from './failed-attempts.ts';
 import {
   countWorking,
   creationHeadroom,
@@ -31,7 +31,9 @@ export function waitsOf(view: OwnerView): string | undefined {
     ...(preserved > 0 ? [`${count(preserved, 'Failed machine is', 'Failed machines are')} preserved`] : []),
     ...(leaving > 0 ? [`${count(leaving, 'machine is', 'machines are')} being deleted`] : []),
     ...(view.health && view.health.asking > 0 && !view.deleting ? [healthWait(view.health)] : []),
-    ...(view.deleting ? [] : sets.flatMap((set) => (set.failedTries && triesText(set.name, set.failedTries)) ?? [])),
+    ...(view.deleting
+      ? []
+      : sets.flatMap((set) => (set.failedAttempts && attemptsText(set.name, set.failedAttempts)) ?? [])),
     ...frozenSets(view).map(({ name }) => frozenText(name)),
     ...(orphaning.length > 0 ? [releaseWait(`the machines of ${orphaning.join(', ')}`)] : []),
     ...(hasOldMachines(view) && !view.deleting ? rolloutWaits(view) : []),

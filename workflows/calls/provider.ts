@@ -31,7 +31,7 @@ export interface CloudCallOptions {
 
 /**
  * Cloud activities of a provider. What takes longer than quick retries is a wait of the workflow. Throws as a refused call
- * where no worker can serve the provider: a task queue that Temporal refuses would fail the workflow task for ever.
+ * where no worker can serve the provider: a task queue that Temporal refuses would fail the workflow task forever.
  */
 export function cloudActivities(
   provider: string,

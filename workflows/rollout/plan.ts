@@ -158,7 +158,7 @@ function planScale(
     desired.get(set.name) !== set.replicas || set.outdated.includes('annotations') || set.isBehind === true;
   return view.sets
     .filter((set) => !set.deleting && isOff(set))
-    .map(({ name, isNew, isBehind, hasOldTries }) => {
+    .map(({ name, isNew, isBehind, hasOldAttempts }) => {
       const completed = pendingCreations.find(({ set, missing }) => set === name && missing.length === 0);
       return {
         set: name,
@@ -166,7 +166,7 @@ function planScale(
         ...(isNew && announced !== view.replicas && { announcedReplicas: announced }),
         ...(completed !== undefined && { completed: completed.id }),
         ...(isBehind && { settings: true as const }),
-        ...(hasOldTries && { forgetsTries: true as const }),
+        ...(hasOldAttempts && { forgetsTries: true as const }),
       };
     });
 }
@@ -195,7 +195,7 @@ function planCreation(
   const create: PlannedCreation[] = [];
   for (const set of view.sets) {
     const count = Math.min((desired.get(set.name) ?? 0) - set.active, headroom);
-    if (count <= 0 || set.deleting || set.closed || !set.hasOurFinalizer || set.failedTries?.isPaused) continue;
+    if (count <= 0 || set.deleting || set.closed || !set.hasOurFinalizer || set.failedAttempts?.isPaused) continue;
     headroom -= count;
     const pending = pendingCreations.find((creation) => creation.set === set.name);
     const names = Array.from({ length: count }, (_, i) => pending?.missing[i] ?? newName(set.name));

@@ -139,17 +139,17 @@ describe('a set whose machines have failed without having joined', () => {
   /** It lacks a machine, and may have one in two minutes. */
   function paused(): OwnerView {
     const until = new Date(workflows.now() + 120_000).toISOString();
-    const failedTries = { count: 3, reason: 'Internal: no key', until, isPaused: true } as const;
-    return { ...atRest, sets: [{ ...set, total: 2, active: 2, available: 2, failedTries }] };
+    const failedAttempts = { count: 3, reason: 'Internal: no key', until, isPaused: true } as const;
+    return { ...atRest, sets: [{ ...set, total: 2, active: 2, available: 2, failedAttempts }] };
   }
   /** The activity that reads knows the time. */
   const readClock = () => {
     observe = () => {
       const [first] = view?.sets ?? [];
-      if (view === undefined || first?.failedTries?.until === undefined) return;
-      const { isPaused: _, ...tries } = first.failedTries;
-      const isOver = workflows.now() >= Date.parse(first.failedTries.until);
-      if (isOver) view = { ...view, sets: [{ ...first, failedTries: tries }] };
+      if (view === undefined || first?.failedAttempts?.until === undefined) return;
+      const { isPaused: _, ...attempts } = first.failedAttempts;
+      const isOver = workflows.now() >= Date.parse(first.failedAttempts.until);
+      if (isOver) view = { ...view, sets: [{ ...first, failedAttempts: attempts }] };
     };
   };
 
@@ -159,7 +159,7 @@ describe('a set whose machines have failed without having joined', () => {
     await workflows.temporal.advance(119_000);
     expect([readings, plans.length]).toEqual([1, 0]);
     expect((await handle.query(describeOwnerQuery)).waitsFor).toContain(
-      'no Node has joined in the last 3 tries: Internal: no key',
+      'no Node has joined in the last 3 attempts: Internal: no key',
     );
     await workflows.temporal.advance(2_000);
     expect(namesOf(plans[0])).toHaveLength(1);
@@ -182,8 +182,8 @@ describe('a set whose machines have failed without having joined', () => {
     readClock();
     await start(paused());
     await workflows.temporal.advance(1_000);
-    const { failedTries: _, ...free } = view?.sets[0] ?? set;
-    view = { ...atRest, replicas: 4, sets: [{ ...free, hasOldTries: true, outdated: ['annotations'] }] };
+    const { failedAttempts: _, ...free } = view?.sets[0] ?? set;
+    view = { ...atRest, replicas: 4, sets: [{ ...free, hasOldAttempts: true, outdated: ['annotations'] }] };
     await handle.signal(ownerObservedSignal, view);
     await workflows.until(() => plans.length > 0);
     expect(plans[0]).toMatchObject({ scale: [{ forgetsTries: true }] });

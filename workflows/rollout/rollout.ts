@@ -15,7 +15,7 @@ import type { OwnerKind } from '../../activities/owner/index.ts';
 import type { OwnerView } from '../../api/model/owner.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { maxLabelLength, safeAlphabet } from '../../api/names.ts';
-import { nextTryMs, withoutPauses } from '../../api/owner/failed-tries.ts';
+import { nextAttemptMs, withoutPauses } from '../../api/owner/failed-attempts.ts';
 import { ownerNeeds } from '../../api/owner/needs.ts';
 import { frozenSets, sumOf } from '../../api/owner/set-counts.ts';
 import { isOutage, toFailure } from '../calls/failure.ts';
@@ -119,8 +119,11 @@ async function runOwner(ref: ObjectRef, kind: OwnerKind, before?: RolloutState):
     if (outcome === 'waiting') {
       void watchDeadline(run).catch(() => undefined); // cancelled together with the wait below
       const isAwake = () => run.refreshNow || asksForStep(run) || isLong();
-      if (run.nextTryMs === Number.POSITIVE_INFINITY) await condition(isAwake);
-      else await condition(isAwake, Math.max(1, run.nextTryMs - Date.now()), { summary: 'next try to make machines' });
+      if (run.nextAttemptMs === Number.POSITIVE_INFINITY) await condition(isAwake);
+      else
+        await condition(isAwake, Math.max(1, run.nextAttemptMs - Date.now()), {
+          summary: 'next attempt to make machines',
+        });
     }
   }
 }
@@ -224,7 +227,7 @@ async function runStep(run: OwnerRun, observed: OwnerView | undefined): Promise<
     if (isComplete) run.unfilled.clear(); // nothing has to be made in their place
     const seen = withOwnReplacements(run, withOwnCreations(run, reading));
     const known = run.isRetry ? { ...seen, view: withoutPauses(seen.view) } : seen;
-    run.nextTryMs = nextTryMs(known.view);
+    run.nextAttemptMs = nextAttemptMs(known.view);
     const plan = planOwner(known, newName, isReportedLate(run.clock, view));
     if (isEmpty(plan)) countFailures(run, 0);
     const isHeld = isStepHeld(run, view);

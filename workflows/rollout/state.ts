@@ -18,10 +18,10 @@ export interface OwnerRun {
   reader?: string;
   /** A signal asks for the next reading at once. */
   refreshNow: boolean;
-  /** Somebody asks for a step now: no set waits for its next try. */
+  /** Somebody asks for a step now: no set waits for its next attempt. */
   isRetry: boolean;
   /** When the first set that waits may have machines again, ms since the epoch; Infinity: none waits. */
-  nextTryMs: number;
+  nextAttemptMs: number;
   /** When the next step may start, ms since the epoch. */
   nextStepMs: number;
   /** By set, the id of the last creation that this run has completed. */
@@ -65,7 +65,7 @@ export function newOwnerRun(ref: ObjectRef, kind: OwnerKind, before: RolloutStat
     kind,
     refreshNow: false,
     isRetry: false,
-    nextTryMs: Number.POSITIVE_INFINITY,
+    nextAttemptMs: Number.POSITIVE_INFINITY,
     nextStepMs: 0,
     created: new Map(),
     refused: new Map(),

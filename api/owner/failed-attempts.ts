@@ -1,5 +1,5 @@
 /**
- * Tries in a row to make machines of a set of which no Node has joined: each is followed by a longer pause. The annotation of
+ * Attempts in a row to make machines of a set of which no Node has joined: each is followed by a longer pause. The annotation of
  * the set records them, so that a run that takes over, or a restored Temporal, goes on with them. Pure.
  */
 import type { OwnerApi, OwnerApiAt } from '../dialect.ts';
@@ -11,11 +11,11 @@ import type { OwnerDeployment, OwnerSet } from './objects.ts';
 import { templateHash } from './template.ts';
 
 /** What the annotation says. Times are RFC 3339. */
-export interface FailedTries {
+export interface FailedAttempts {
   readonly count: number;
   /** When the first machine that failed was created: another one that is as young and joins ends the row. */
   readonly since: string;
-  /** Until when no machine is created, on Temporal's clock; left out while the next try is under way. */
+  /** Until when no machine is created, on Temporal's clock; left out while the next attempt is under way. */
   readonly until?: string;
   /** Why a machine has failed, for people. */
   readonly reason: string;
@@ -42,31 +42,31 @@ export function failureToJoin({ owner }: OwnerApi, machine: KubeObject): FailedM
 }
 
 /** The annotation of a set, for a merge patch; undefined: it has none. */
-export function triesAnnotation(tries: FailedTries | undefined): Readonly<Record<string, string | null>> {
-  return { [names.failedTries]: tries === undefined ? null : JSON.stringify(tries) };
+export function attemptsAnnotation(attempts: FailedAttempts | undefined): Readonly<Record<string, string | null>> {
+  return { [names.failedAttempts]: attempts === undefined ? null : JSON.stringify(attempts) };
 }
 
-/** What a set records of tries for its template and these replicas of its owner; undefined: nothing that counts. */
-export function recordedTries(api: OwnerApi, set: OwnerSet, replicas: number): FailedTries | undefined {
-  const tries = parse(set);
-  return tries?.about === aboutOf(api, set, replicas) ? tries : undefined;
+/** What a set records of attempts for its template and these replicas of its owner; undefined: nothing that counts. */
+export function recordedAttempts(api: OwnerApi, set: OwnerSet, replicas: number): FailedAttempts | undefined {
+  const attempts = parse(set);
+  return attempts?.about === aboutOf(api, set, replicas) ? attempts : undefined;
 }
 
-/** Whether a set waits before its next try, if nothing has changed: nothing is being created in it. */
-export function isBetweenTries(set: OwnerSet): boolean {
+/** Whether a set waits before its next attempt, if nothing has changed: nothing is being created in it. */
+export function isBetweenAttempts(set: OwnerSet): boolean {
   return parse(set)?.until !== undefined;
 }
 
-/** The record when the next try begins; undefined: it stays as it is. */
-export function withNextTry(set: OwnerSet): Readonly<Record<string, string | null>> | undefined {
+/** The record when the next attempt begins; undefined: it stays as it is. */
+export function withNextAttempt(set: OwnerSet): Readonly<Record<string, string | null>> | undefined {
   const recorded = parse(set);
   if (recorded?.until === undefined) return undefined;
-  const { until: _, ...tries } = recorded;
-  return triesAnnotation(tries);
+  const { until: _, ...attempts } = recorded;
+  return attemptsAnnotation(attempts);
 }
 
 /**
- * The record after machines have failed: one try more, however many machines it was. undefined: this try is recorded.
+ * The record after machines have failed: one attempt more, however many machines it was. undefined: this attempt is recorded.
  * @param creationSeconds most of the pause
  */
 export function afterFailures(
@@ -75,8 +75,8 @@ export function afterFailures(
   replicas: number,
   failures: readonly FailedMachine[],
   creationSeconds: number,
-): FailedTries | undefined {
-  const before = recordedTries(api, set, replicas);
+): FailedAttempts | undefined {
+  const before = recordedAttempts(api, set, replicas);
   const [first] = failures.toSorted((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
   if (first === undefined || before?.until !== undefined) return undefined;
   const count = (before?.count ?? 0) + 1;
@@ -95,41 +95,47 @@ export function afterFailures(
  * @param owner its deployment, or else the set itself
  * @param given its machines, and whether it has the current template: an old one that is to have none starts anew
  */
-export function triesIn(
+export function attemptsIn(
   api: OwnerApiAt,
   owner: OwnerDeployment | OwnerSet,
   set: OwnerSet,
   { own, isNew }: { readonly own: readonly KubeObject[]; readonly isNew: boolean },
-): Pick<SetView, 'failedTries' | 'hasOldTries'> {
-  if (set.metadata.annotations?.[names.failedTries] === undefined) return {};
-  const tries = isNew || set.spec?.replicas ? recordedTries(api, set, owner.spec?.replicas ?? 0) : undefined;
-  if (tries === undefined || own.some((machine) => hasJoined(api, machine, tries.since))) return { hasOldTries: true };
-  const { count, reason, until } = tries;
+): Pick<SetView, 'failedAttempts' | 'hasOldAttempts'> {
+  if (set.metadata.annotations?.[names.failedAttempts] === undefined) return {};
+  const attempts = isNew || set.spec?.replicas ? recordedAttempts(api, set, owner.spec?.replicas ?? 0) : undefined;
+  if (attempts === undefined || own.some((machine) => hasJoined(api, machine, attempts.since)))
+    return { hasOldAttempts: true };
+  const { count, reason, until } = attempts;
   const isPaused = until !== undefined && api.nowMs < Date.parse(until);
-  return { failedTries: { count, reason, ...(until && { until }), ...(isPaused && { isPaused }) } };
+  return { failedAttempts: { count, reason, ...(until && { until }), ...(isPaused && { isPaused }) } };
 }
 
 /** The view for a step that somebody has asked for: no set waits. */
 export function withoutPauses(view: OwnerView): OwnerView {
-  const sets = view.sets.map(({ failedTries, ...set }) => {
-    if (failedTries === undefined) return set;
-    const { isPaused: _, ...tries } = failedTries;
-    return { ...set, failedTries: tries };
+  const sets = view.sets.map(({ failedAttempts, ...set }) => {
+    if (failedAttempts === undefined) return set;
+    const { isPaused: _, ...attempts } = failedAttempts;
+    return { ...set, failedAttempts: attempts };
   });
   return { ...view, sets };
 }
 
 /** When the first set may have machines again, ms since the epoch; Infinity: none waits. */
-export function nextTryMs({ sets }: OwnerView): number {
-  const ends = sets.flatMap(({ failedTries }) => (failedTries?.isPaused ? Date.parse(failedTries.until ?? '') : []));
+export function nextAttemptMs({ sets }: OwnerView): number {
+  const ends = sets.flatMap(({ failedAttempts }) =>
+    failedAttempts?.isPaused ? Date.parse(failedAttempts.until ?? '') : [],
+  );
   return Math.min(...ends);
 }
 
 /** What people read of a set that waits; undefined: it does not. */
-export function triesText(set: string, tries: Pick<FailedTries, 'count' | 'reason' | 'until'>): string | undefined {
-  if (tries.until === undefined) return undefined;
-  const row = tries.count === 1 ? 'the last try' : `the last ${tries.count} tries`;
-  return `MachineSet ${set} gets no machine before ${tries.until}, as no Node has joined in ${row}: ${tries.reason}`;
+export function attemptsText(
+  set: string,
+  attempts: Pick<FailedAttempts, 'count' | 'reason' | 'until'>,
+): string | undefined {
+  if (attempts.until === undefined) return undefined;
+  const row = attempts.count === 1 ? 'the last attempt' : `the last ${attempts.count} attempts`;
+  return `MachineSet ${set} gets no machine before ${attempts.until}, as no Node has joined in ${row}: ${attempts.reason}`;
 }
 
 function hasJoined({ owner }: OwnerApi, machine: KubeObject, since: string): boolean {
@@ -141,11 +147,11 @@ function aboutOf(api: OwnerApi, set: OwnerSet, replicas: number): string {
   return `${templateHash(api, set.spec?.template)}/${replicas}`;
 }
 
-function parse({ metadata }: OwnerSet): FailedTries | undefined {
-  const text = metadata.annotations?.[names.failedTries];
+function parse({ metadata }: OwnerSet): FailedAttempts | undefined {
+  const text = metadata.annotations?.[names.failedAttempts];
   if (text === undefined) return undefined;
   try {
-    const { count, since, until, reason, about }: Partial<FailedTries> = Object(JSON.parse(text));
+    const { count, since, until, reason, about }: Partial<FailedAttempts> = Object(JSON.parse(text));
     const isValid = typeof count === 'number' && [since, reason, about].every((each) => typeof each === 'string');
     if (!isValid || since === undefined || reason === undefined || about === undefined) return undefined;
     return { count, since, reason, about, ...(typeof until === 'string' && { until }) };

@@ -24,9 +24,9 @@ describe('a deployment whose VMs fail at once', () => {
     (await millwright.cloud.vms({ all: true })).filter(({ tags }) => tags['class'] === 'broken').length;
   const untilNone = () =>
     until('no machine is left', async (see) => see(await millwright.machinesOf('pool')).length === 0);
-  const tries = async () => {
+  const attempts = async () => {
     const [set] = await millwright.setsOf('pool');
-    return JSON.parse(set?.metadata.annotations?.[names.failedTries] ?? '{}') as { count?: number; until?: string };
+    return JSON.parse(set?.metadata.annotations?.[names.failedAttempts] ?? '{}') as { count?: number; until?: string };
   };
 
   it('makes as many as it has replicas, and then none for a while, which it shows', async () => {
@@ -35,13 +35,13 @@ describe('a deployment whose VMs fail at once', () => {
       spec: { class: { kind: 'MachineClass', name: 'broken' } },
     };
     await millwright.createDeployment('pool', 5, { template });
-    const { note } = await millwright.untilEvent('pool', 'CreationPaused', 'in the last try');
+    const { note } = await millwright.untilEvent('pool', 'CreationPaused', 'in the last attempt');
     await untilNone();
 
     expect(await made()).toBe(5);
-    const { count, until: end } = await tries();
+    const { count, until: end } = await attempts();
     expect(count).toBe(1);
-    expect(note).toContain(`gets no machine before ${end}, as no Node has joined in the last try: `);
+    expect(note).toContain(`gets no machine before ${end}, as no Node has joined in the last attempt: `);
     expect(note).toContain('failed');
     const { output } = await millwright.command('describe', 'deployment', 'pool');
     expect(output).toContain(`gets no machine before ${end}`);
@@ -50,14 +50,14 @@ describe('a deployment whose VMs fail at once', () => {
   it('makes them at once when somebody scales it up, and then none for a while', async () => {
     await millwright.scale('pool', 6);
     await until('they are made', async (see) => see(await made()) > 5);
-    await millwright.untilEvent('pool', 'CreationPaused', 'in the last try');
+    await millwright.untilEvent('pool', 'CreationPaused', 'in the last attempt');
     await untilNone();
     expect(await made()).toBe(11);
   });
 
-  it('makes them at once when somebody asks for it, and its tries are counted', async () => {
+  it('makes them at once when somebody asks for it, and its attempts are counted', async () => {
     expect(await millwright.command('rollout', 'retry', 'pool')).toMatchObject({ code: 0 });
-    await until('the second try has failed', async (see) => see(await tries()).count === 2);
+    await until('the second attempt has failed', async (see) => see(await attempts()).count === 2);
     await untilNone();
     expect(await made()).toBe(17);
   });
@@ -67,7 +67,7 @@ describe('a deployment whose VMs fail at once', () => {
     await millwright.untilRunning('pool', 6, { className: 'small' });
     await until('the old set forgets them', async (see) => {
       const sets = see((await millwright.control.list(machineSets, { namespace: millwright.namespace })).items);
-      return sets.every(({ metadata }) => metadata.annotations?.[names.failedTries] === undefined);
+      return sets.every(({ metadata }) => metadata.annotations?.[names.failedAttempts] === undefined);
     });
   });
 });

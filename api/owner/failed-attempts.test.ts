@@ -5,15 +5,15 @@ import { names } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
 import {
   afterFailures,
+  attemptsAnnotation,
+  attemptsIn,
+  attemptsText,
   failureToJoin,
-  isBetweenTries,
-  nextTryMs,
-  recordedTries,
-  triesAnnotation,
-  triesIn,
-  triesText,
-  withNextTry,
-} from './failed-tries.ts';
+  isBetweenAttempts,
+  nextAttemptMs,
+  recordedAttempts,
+  withNextAttempt,
+} from './failed-attempts.ts';
 import type { OwnerSet } from './objects.ts';
 
 const start = Date.parse('2030-01-01T00:00:00Z');
@@ -30,12 +30,12 @@ const setWith = (record: Readonly<Record<string, string | null>> = {}, className
 const failure = (seconds: number) => ({ createdAt: time(seconds), reason: `Internal: no key at ${seconds}` });
 /** The set after machines have failed. */
 function fail(set: OwnerSet, seconds: number, ...failures: { createdAt: string; reason: string }[]): OwnerSet {
-  const tries = afterFailures(at(seconds), set, 3, failures, 1_200);
-  return tries === undefined ? set : setWith(triesAnnotation(tries));
+  const attempts = afterFailures(at(seconds), set, 3, failures, 1_200);
+  return attempts === undefined ? set : setWith(attemptsAnnotation(attempts));
 }
-const tryAgain = (set: OwnerSet) => setWith(withNextTry(set));
+const tryAgain = (set: OwnerSet) => setWith(withNextAttempt(set));
 const viewOf = (set: OwnerSet, replicas: number, own: readonly KubeObject[] = [], now = at(0), isNew = true) =>
-  triesIn(now, { ...set, spec: { ...set.spec, replicas } }, set, { own, isNew });
+  attemptsIn(now, { ...set, spec: { ...set.spec, replicas } }, set, { own, isNew });
 const machine = (phase: string, seconds: number, lastOperation: object = {}) =>
   ({
     metadata: { ...metadata, name: 'm', creationTimestamp: time(seconds) },
@@ -43,12 +43,12 @@ const machine = (phase: string, seconds: number, lastOperation: object = {}) =>
   }) as KubeObject;
 
 describe('the pause after machines that never joined', () => {
-  it('doubles with each try from 20 s, up to the creation timeout', () => {
+  it('doubles with each attempt from 20 s, up to the creation timeout', () => {
     const pauses: number[] = [];
     let set = setWith();
     for (let seconds = 0; pauses.length < 9; ) {
       set = fail(set, seconds, failure(seconds));
-      const untilMs = Date.parse(recordedTries(gardener, set, 3)?.until ?? '');
+      const untilMs = Date.parse(recordedAttempts(gardener, set, 3)?.until ?? '');
       pauses.push((untilMs - start) / 1_000 - seconds);
       seconds = (untilMs - start) / 1_000;
       set = tryAgain(set);
@@ -60,38 +60,38 @@ describe('the pause after machines that never joined', () => {
     expect(afterFailures(at(0), setWith(), 3, [failure(0)], 5)?.until).toBe(time(5));
   });
 
-  it('is one for all machines of a try, however many fail, and when', () => {
+  it('is one for all machines of an attempt, however many fail, and when', () => {
     const set = fail(setWith(), 10, failure(2), failure(1), failure(3));
-    expect(recordedTries(gardener, set, 3)).toMatchObject({ count: 1, since: time(1), until: time(30) });
+    expect(recordedAttempts(gardener, set, 3)).toMatchObject({ count: 1, since: time(1), until: time(30) });
     expect(fail(set, 15, failure(2))).toBe(set);
-    expect(recordedTries(gardener, fail(tryAgain(set), 40, failure(31)), 3)).toMatchObject({
+    expect(recordedAttempts(gardener, fail(tryAgain(set), 40, failure(31)), 3)).toMatchObject({
       ...{ count: 2, since: time(1), until: time(80), reason: 'Internal: no key at 31' },
     });
   });
 
-  it('ends at its time, and is not there while the next try is under way', () => {
+  it('ends at its time, and is not there while the next attempt is under way', () => {
     const set = fail(setWith(), 0, failure(0));
-    expect(viewOf(set, 3, [], at(19))).toMatchObject({ failedTries: { count: 1, isPaused: true } });
-    expect(viewOf(set, 3, [], at(20)).failedTries).not.toHaveProperty('isPaused');
-    expect(isBetweenTries(set)).toBe(true);
-    expect(isBetweenTries(tryAgain(set))).toBe(false);
-    expect(withNextTry(tryAgain(set))).toBeUndefined();
+    expect(viewOf(set, 3, [], at(19))).toMatchObject({ failedAttempts: { count: 1, isPaused: true } });
+    expect(viewOf(set, 3, [], at(20)).failedAttempts).not.toHaveProperty('isPaused');
+    expect(isBetweenAttempts(set)).toBe(true);
+    expect(isBetweenAttempts(tryAgain(set))).toBe(false);
+    expect(withNextAttempt(tryAgain(set))).toBeUndefined();
   });
 
   it('ends when a machine has joined that is as young as the first one that failed', () => {
     const set = fail(setWith(), 10, failure(5));
     for (const phase of ['Running', 'Unknown', 'Available', 'InPlaceUpdating'])
-      expect(viewOf(set, 3, [machine(phase, 5)], at(11))).toEqual({ hasOldTries: true });
+      expect(viewOf(set, 3, [machine(phase, 5)], at(11))).toEqual({ hasOldAttempts: true });
     for (const phase of ['Pending', 'Failed', 'CrashLoopBackOff'])
-      expect(viewOf(set, 3, [machine(phase, 5)], at(11))).toHaveProperty('failedTries');
-    expect(viewOf(set, 3, [machine('Running', 4)], at(11))).toHaveProperty('failedTries');
+      expect(viewOf(set, 3, [machine(phase, 5)], at(11))).toHaveProperty('failedAttempts');
+    expect(viewOf(set, 3, [machine('Running', 4)], at(11))).toHaveProperty('failedAttempts');
   });
 
   it('is over with another template, and with other replicas', () => {
     const set = fail(setWith(), 0, failure(0));
-    expect(viewOf(set, 4, [], at(1))).toEqual({ hasOldTries: true });
-    expect(viewOf(set, 2, [], at(1))).toEqual({ hasOldTries: true });
-    expect(viewOf(setWith(set.metadata.annotations, 'large'), 3, [], at(1))).toEqual({ hasOldTries: true });
+    expect(viewOf(set, 4, [], at(1))).toEqual({ hasOldAttempts: true });
+    expect(viewOf(set, 2, [], at(1))).toEqual({ hasOldAttempts: true });
+    expect(viewOf(setWith(set.metadata.annotations, 'large'), 3, [], at(1))).toEqual({ hasOldAttempts: true });
     const corrected = setWith(set.metadata.annotations, 'large');
     expect(afterFailures(at(1), corrected, 3, [failure(1)], 1_200)?.count).toBe(1);
   });
@@ -99,24 +99,24 @@ describe('the pause after machines that never joined', () => {
   it('is over for an old set that is to have no machines', () => {
     const set = fail(setWith(), 0, failure(0));
     const own = { ...set, spec: { ...set.spec, replicas: 1 } };
-    expect(viewOf(set, 3, [], at(1), false)).toEqual({ hasOldTries: true });
-    expect(viewOf(own, 3, [], at(1), false)).toHaveProperty('failedTries');
+    expect(viewOf(set, 3, [], at(1), false)).toEqual({ hasOldAttempts: true });
+    expect(viewOf(own, 3, [], at(1), false)).toHaveProperty('failedAttempts');
   });
 
   it.each(['', '{}', '[1]', 'null', '{"count":"1","since":"","reason":"","about":""}'])(
     'is none where the record is %p, which is removed',
     (text) => {
-      expect(viewOf(setWith({ [names.failedTries]: text }), 3, [], at(0))).toEqual({ hasOldTries: true });
+      expect(viewOf(setWith({ [names.failedAttempts]: text }), 3, [], at(0))).toEqual({ hasOldAttempts: true });
     },
   );
 
   it('says to people until when, and why', () => {
-    const tries = { count: 3, reason: 'Internal: no key', until: time(80) };
-    expect(triesText('s', tries)).toBe(
-      'MachineSet s gets no machine before 2030-01-01T00:01:20Z, as no Node has joined in the last 3 tries: Internal: no key',
+    const attempts = { count: 3, reason: 'Internal: no key', until: time(80) };
+    expect(attemptsText('s', attempts)).toBe(
+      'MachineSet s gets no machine before 2030-01-01T00:01:20Z, as no Node has joined in the last 3 attempts: Internal: no key',
     );
-    const { until: _, ...underWay } = tries;
-    expect(triesText('s', underWay)).toBeUndefined();
+    const { until: _, ...underWay } = attempts;
+    expect(attemptsText('s', underWay)).toBeUndefined();
   });
 });
 
@@ -155,8 +155,10 @@ describe('the creation timeout of the machines of a set', () => {
   });
 });
 
-describe('nextTryMs', () => {
+describe('nextAttemptMs', () => {
   it('is Infinity where no set waits', () => {
-    expect(nextTryMs({ sets: [] } as unknown as Parameters<typeof nextTryMs>[0])).toBe(Number.POSITIVE_INFINITY);
+    expect(nextAttemptMs({ sets: [] } as unknown as Parameters<typeof nextAttemptMs>[0])).toBe(
+      Number.POSITIVE_INFINITY,
+    );
   });
 });
