@@ -120,9 +120,9 @@ describe('the runs of a rollout', () => {
     );
     const kind = await withBuild(
       {
-        'workflows/rollout/rollout.ts': [
+        'workflows/rollout/step.ts': [
           ['import { actOnOwner, observeOwner }', 'import { actOnOwner, listBlockers, observeOwner }'],
-          ['const askedMs = Date.now();', 'const askedMs = Date.now();\n  await listBlockers(ref);'],
+          ['const askedMs = Date.now();', 'const askedMs = Date.now();\n  await listBlockers(run.ref);'],
         ],
       },
       (program) => command(['replay', file, '-o', 'json'], program),

@@ -21,9 +21,9 @@ const changes = {
   'workflows/machine/machine.ts': [
     ['return await phase(state);', 'await kubernetes.observeMachine(state.ref);\n    return await phase(state);'],
   ],
-  'workflows/rollout/rollout.ts': [
+  'workflows/rollout/step.ts': [
     ['import { actOnOwner, observeOwner }', 'import { actOnOwner, listBlockers, observeOwner }'],
-    ['const askedMs = Date.now();', 'const askedMs = Date.now();\n  await listBlockers(ref);'],
+    ['const askedMs = Date.now();', 'const askedMs = Date.now();\n  await listBlockers(run.ref);'],
   ],
   'workflows/orphansweep/sweep.ts': [
     ["show(sweep, { doing: 'reading the sources' });", 'await kubernetes.readSweepScope(input);'],
