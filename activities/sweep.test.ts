@@ -157,6 +157,7 @@ describe('findOwnerless', () => {
     await createNode(node, 'cloud:///zone-a/of-node');
     const uid = await createMachine('joined', { providerID: 'cloud:///zone-a/own' }, 'Running', node);
     const unhealthy = await createMachine('unhealthy', { providerID: 'cloud:///zone-a/its' }, 'Unknown');
+    const updating = await createMachine('updating', { providerID: 'cloud:///zone-a/old' }, 'InPlaceUpdating');
     const inCreation = await createMachine('in-creation', { providerID: 'cloud:///zone-a/first' }, 'Pending');
     const unnamed = await createMachine('unnamed', {}, 'Running');
     const vm = (id: string, owner: string): ResourceKey => ({
@@ -167,6 +168,7 @@ describe('findOwnerless', () => {
     });
     const asked = [
       ...[vm('OWN', uid), vm('of-node', uid), vm('second', uid), vm('other', unhealthy)],
+      vm('other', updating),
       ...[vm('other', inCreation), vm('other', unnamed), { ...vm('disk', uid), kind: 'disk' as const }],
     ];
 
@@ -175,6 +177,7 @@ describe('findOwnerless', () => {
       surplus: [
         { place: 2, machine: 'joined', keeper: 'cloud own' },
         { place: 3, machine: 'unhealthy', keeper: 'cloud its' },
+        { place: 4, machine: 'updating', keeper: 'cloud old' },
       ],
     });
     await client.delete(nodes, { name: node });

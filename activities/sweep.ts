@@ -3,7 +3,7 @@ import { asyncLocalStorage } from '@temporalio/activity';
 import type { Dialect } from '../api/dialect.ts';
 import { allDialects, dialectOf } from '../api/dialects.ts';
 import { type SourceEvent, sourceEvents } from '../api/events.ts';
-import type { MachineLimits, MachineSnapshot } from '../api/model/machine.ts';
+import { hasJoined, type MachineLimits, type MachineSnapshot } from '../api/model/machine.ts';
 import type { DialectName } from '../api/model/ref.ts';
 import type {
   AskedOrphan,
@@ -79,7 +79,7 @@ export function createSweepActivities({ control, target, events, defaults, sweep
       const uids = new Set(machines.map(({ uid }) => uid));
       const named = new Set(machines.flatMap(({ providerID }) => (providerID ? vmOf(providerID) : [])));
       const unnamed = new Set(machines.filter(({ providerID }) => !providerID).map(({ name }) => name));
-      const joined = new Map(machines.filter(hasJoined).map((each) => [each.uid, each]));
+      const joined = new Map(machines.filter(({ stage }) => hasJoined(stage)).map((each) => [each.uid, each]));
 
       const isNamed = ({ kind, id }: ResourceKey) => kind === 'vm' && named.has(vmOf(id));
       const isOwned = (resource: ResourceKey) => {
@@ -230,11 +230,6 @@ export function createSweepActivities({ control, target, events, defaults, sweep
 function noMachines(error: unknown) {
   if (!(error instanceof StatusError) || error.code !== 404) throw error;
   return { machines: [] };
-}
-
-/** Whether the Machine had a Node, so that nobody asks for its VM any more. */
-function hasJoined({ stage }: MachineSnapshot): boolean {
-  return stage === 'running' || stage === 'unhealthy';
 }
 
 /** Whether it will be the same when asked again: neither a conflict, nor too many requests, nor a server in need. */

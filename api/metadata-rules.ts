@@ -5,13 +5,13 @@
 import { maxLabelLength } from './names.ts';
 import type { Taint } from './node-template.ts';
 
-type Map = Readonly<Record<string, string>>;
+type Entries = Readonly<Record<string, string>>;
 
 /** Most bytes of all annotations of an object, keys and values together. */
 export const maxAnnotationBytes = 256 * 1024;
 
 const maxPrefixLength = 253;
-const name = /^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$/;
+const qualifiedName = /^([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]$/;
 const dnsLabel = '[a-z0-9]([-a-z0-9]*[a-z0-9])?';
 const dnsName = new RegExp(`^${dnsLabel}([.]${dnsLabel})*$`);
 
@@ -21,7 +21,7 @@ const nameRule = "at most 63 letters, digits, '-', '_' and '.', a letter or digi
 const keyRule = `write it as ${nameRule}, if need be after a DNS name and '/'`;
 
 /** What is wrong with labels. @param path of the map */
-export function problemsOfLabels(labels: Map, path: string): string[] {
+export function problemsOfLabels(labels: Entries, path: string): string[] {
   return Object.entries(labels).flatMap(([key, value]) => {
     if (!isKey(key)) return [`${path} has the key "${short(key)}": ${keyRule}`];
     return isLabelValue(value) ? [] : [`${path} has ${key}="${short(value)}": write the value as ${nameRule}`];
@@ -29,7 +29,7 @@ export function problemsOfLabels(labels: Map, path: string): string[] {
 }
 
 /** The same of annotations. */
-export function problemsOfAnnotations(annotations: Map, path: string): string[] {
+export function problemsOfAnnotations(annotations: Entries, path: string): string[] {
   const keys = Object.keys(annotations).filter((key) => !isAnnotationKey(key));
   const bytes = annotationBytes(annotations);
   return [
@@ -52,7 +52,7 @@ export function problemsOfTaints(taints: readonly Taint[], path: string): string
 }
 
 /** The labels and annotations that an API server accepts, and the taints; of taints with one key and effect the first. */
-export function acceptedOf<T extends { labels: Map; annotations: Map; taints: readonly Taint[] }>(given: T) {
+export function acceptedOf<T extends { labels: Entries; annotations: Entries; taints: readonly Taint[] }>(given: T) {
   const { labels, annotations, taints } = given;
   return {
     labels: entriesOf(labels, ([key, value]) => isKey(key) && isLabelValue(value)),
@@ -62,7 +62,7 @@ export function acceptedOf<T extends { labels: Map; annotations: Map; taints: re
 }
 
 /** Bytes of annotations as the API server counts them. */
-export function annotationBytes(annotations: Map): number {
+export function annotationBytes(annotations: Entries): number {
   const bytes = (text: string) => new TextEncoder().encode(text).length;
   return Object.entries(annotations).reduce((sum, [key, value]) => sum + bytes(key) + bytes(value), 0);
 }
@@ -85,7 +85,7 @@ function isKey(key: string): boolean {
   const parts = key.split('/');
   const [prefix, rest] = parts.length === 2 ? parts : [undefined, key];
   const isPrefixed = prefix === undefined || (prefix.length <= maxPrefixLength && dnsName.test(prefix));
-  return isPrefixed && rest !== undefined && rest.length <= maxLabelLength && name.test(rest);
+  return isPrefixed && rest !== undefined && rest.length <= maxLabelLength && qualifiedName.test(rest);
 }
 
 function isAnnotationKey(key: string): boolean {
@@ -93,10 +93,10 @@ function isAnnotationKey(key: string): boolean {
 }
 
 function isLabelValue(value: string): boolean {
-  return value === '' || (value.length <= maxLabelLength && name.test(value));
+  return value === '' || (value.length <= maxLabelLength && qualifiedName.test(value));
 }
 
-function entriesOf(map: Map, isKept: (entry: [string, string]) => boolean): Map {
+function entriesOf(map: Entries, isKept: (entry: [string, string]) => boolean): Entries {
   return Object.fromEntries(Object.entries(map).filter(isKept));
 }
 

@@ -27,9 +27,9 @@ export function repeatedAtMs({ atMs, times }: Repeat): number {
 
 /**
  * What is done now, as the last of its kind. What has lasted for twice its last pause had an effect.
- * @param soonMs how soon after the last it is a repetition where that has no pause, ms
+ * @param soonMs how soon after the last it is a repetition where that has no pause, ms: a busy process may need some seconds
  */
-export function nextRepeat(last: Repeat | undefined, text: string, nowMs: number, soonMs: number): Repeat {
+export function nextRepeat(last: Repeat | undefined, text: string, nowMs: number, soonMs = 60_000): Repeat {
   const isSoon = last !== undefined && nowMs < last.atMs + Math.max(2 * pauseMs(last.times), soonMs);
   return { text, atMs: nowMs, times: isSoon && last.text === text ? last.times + 1 : 1 };
 }

@@ -5,8 +5,8 @@ import type { KubeClient } from '../kube/client.ts';
 import { ConnectionError, StatusError } from '../kube/errors.ts';
 import { mergePatch, type Patch } from '../kube/patch.ts';
 import { recordingLogger } from '../test/support/kube.ts';
-import { HeldWriteError, withKeptWrites } from './kept-writes.ts';
-import { createQueue } from './queue.ts';
+import { withKeptWrites } from './kept-writes.ts';
+import { createQueue, NotDueError } from './queue.ts';
 
 const minute = 60_000;
 const hour = 60 * minute;
@@ -45,7 +45,7 @@ describe('a write that is not kept', () => {
   it('keeps no other one, of this object or another', async () => {
     const { patched, write } = setUp();
     for (let times = 0; times < 4; times++) await write({ spec: 1 });
-    await expect(write({ spec: 1 })).rejects.toThrow(HeldWriteError);
+    await expect(write({ spec: 1 })).rejects.toThrow(NotDueError);
     await write({ spec: 2 });
     await write({ spec: 1 }, 'other');
     expect(patched).toHaveLength(6);

@@ -3,16 +3,7 @@ import type { ObjectKey } from '../api/objects.ts';
 import { isPaced, nextRepeat, type Repeat, repeatedAtMs } from '../api/repeats.ts';
 import type { KubeClient } from '../kube/client.ts';
 import type { Logger } from '../kube/logger.ts';
-
-/** The same was written a moment ago. Its key is handled again later, and at once after a change. */
-export class HeldWriteError extends Error {
-  readonly retryAfterMs: number;
-
-  constructor(retryAfterMs: number) {
-    super('what was written is not kept: it is written again later');
-    this.retryAfterMs = retryAfterMs;
-  }
-}
+import { NotDueError } from './queue.ts';
 
 /** Two resyncs, ms: the same write of each resync is a repetition. */
 const soonMs = 120_000;
@@ -20,14 +11,14 @@ const maxKnown = 10_000;
 /** They differ each time that the same is written. */
 const volatile = /"resourceVersion":"\d+"|\d{4}-\d\d-\d\dT[\d:.]+Z/g;
 
-/** The client, whose patches of an object throw HeldWriteError where the same one has had no effect a moment ago. */
+/** The client, whose patches of an object throw NotDueError where the same one has had no effect a moment ago. */
 export function withKeptWrites(client: KubeClient, logger: Logger): KubeClient {
   const known = new Map<string, Repeat>();
 
   function refuseHeld(name: string, text: string): void {
     const last = known.get(name);
     const nowMs = performance.now();
-    if (last?.text === text && nowMs < repeatedAtMs(last)) throw new HeldWriteError(repeatedAtMs(last) - nowMs);
+    if (last?.text === text && nowMs < repeatedAtMs(last)) throw new NotDueError(repeatedAtMs(last) - nowMs);
   }
 
   /** Only what the API server has accepted counts: what has failed says nothing of what is kept. */

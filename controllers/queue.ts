@@ -2,7 +2,6 @@
 import { isUnreachable } from '../kube/errors.ts';
 import type { Logger } from '../kube/logger.ts';
 import { grpcCodeOf, grpcCodes } from '../temporal/connection.ts';
-import { HeldWriteError } from './kept-writes.ts';
 
 export interface Queue {
   /** Queues a key; a key that waits already is not added again. */
@@ -19,6 +18,16 @@ export interface QueueObserver {
   onEnded(key: string): void;
   /** Handling it has failed, and it is handled again after a pause. */
   onRetry(key: string): void;
+}
+
+/** What a handler was to do is not due yet: its key is handled again then, and at once after a change. */
+export class NotDueError extends Error {
+  readonly retryAfterMs: number;
+
+  constructor(retryAfterMs: number) {
+    super('what is to be written is not due yet');
+    this.retryAfterMs = retryAfterMs;
+  }
 }
 
 export interface QueueOptions {
@@ -102,7 +111,7 @@ export function createQueue(options: QueueOptions): Queue {
       failures.delete(key);
       handleLater(key, againInMs?.(key));
     } catch (err) {
-      if (err instanceof HeldWriteError) {
+      if (err instanceof NotDueError) {
         failures.delete(key);
         handleLater(key, err.retryAfterMs);
         return;

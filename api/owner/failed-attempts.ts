@@ -3,6 +3,7 @@
  * the set records them, so that a run that takes over, or a restored Temporal, goes on with them. Pure.
  */
 import type { OwnerApi, OwnerApiAt } from '../dialect.ts';
+import { hasJoined } from '../model/machine.ts';
 import type { OwnerView, SetView } from '../model/owner.ts';
 import { names } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
@@ -103,7 +104,7 @@ export function attemptsIn(
 ): Pick<SetView, 'failedAttempts' | 'hasOldAttempts'> {
   if (set.metadata.annotations?.[names.failedAttempts] === undefined) return {};
   const attempts = isNew || set.spec?.replicas ? recordedAttempts(api, set, owner.spec?.replicas ?? 0) : undefined;
-  if (attempts === undefined || own.some((machine) => hasJoined(api, machine, attempts.since)))
+  if (attempts === undefined || own.some((machine) => hasJoinedSince(api, machine, attempts.since)))
     return { hasOldAttempts: true };
   const { count, reason, until } = attempts;
   const isPaused = until !== undefined && api.nowMs < Date.parse(until);
@@ -138,9 +139,8 @@ export function attemptsText(
   return `MachineSet ${set} gets no machine before ${attempts.until}, as no Node has joined in ${row}: ${attempts.reason}`;
 }
 
-function hasJoined({ owner }: OwnerApi, machine: KubeObject, since: string): boolean {
-  const joined = ['running', 'available', 'unhealthy', 'updating'].includes(owner.machines.stageOf(machine));
-  return joined && machine.metadata.creationTimestamp >= since;
+function hasJoinedSince({ owner }: OwnerApi, machine: KubeObject, since: string): boolean {
+  return hasJoined(owner.machines.stageOf(machine)) && machine.metadata.creationTimestamp >= since;
 }
 
 function aboutOf(api: OwnerApi, set: OwnerSet, replicas: number): string {

@@ -24,17 +24,6 @@ export function unhealthyConditions({ conditions }: NodeSnapshot, { nodeConditio
   return types.map((type) => `${type} is ${conditions[type] ?? 'not reported'}`).join(', ');
 }
 
-/** What a machine reports that has failed because its VM is about to be taken away, as the Node says. */
-export function interruptedFacts({ name, interruption }: NodeSnapshot): Facts {
-  const message = `the VM is about to be taken away: node ${name} has ${interruption}`;
-  return {
-    stage: 'failed',
-    step: { kind: 'health', state: 'failed', message },
-    isTimed: false,
-    event: { reason: 'VmInterrupted', note: message },
-  };
-}
-
 /** Whether the Node has to be brought up to date now. */
 export function isOutdated({ node, isTemplateRefused = false }: MachineState): boolean {
   return node.state === 'present' && node.outdated === true && !isTemplateRefused;

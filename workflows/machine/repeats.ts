@@ -7,11 +7,8 @@ import { type Activity, show, showWait } from './progress.ts';
 import type { MachineState, Repeated } from './state.ts';
 
 const change = 'what-is-not-kept-has-a-pause';
-/** So soon a write is a repetition of the same one, ms. A busy worker may need some seconds for each. */
-const defaultSoonMs = 60_000;
-
 /** Notes that a write is made now. @param text what it is made from */
-export function noteWrite({ repeats }: MachineState, what: Repeated, text = '', soonMs = defaultSoonMs): void {
+export function noteWrite({ repeats }: MachineState, what: Repeated, text = '', soonMs?: number): void {
   repeats[what] = nextRepeat(repeats[what], text, Date.now(), soonMs);
 }
 

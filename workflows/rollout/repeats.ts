@@ -5,12 +5,9 @@ import { isPaced, nextRepeat, repeatedAtMs } from '../../api/repeats.ts';
 import { showBlocker } from './report.ts';
 import type { OwnerRun } from './state.ts';
 
-/** So soon a step is a repetition of the same one, ms. On a busy worker it may take some seconds. */
-const soonMs = 60_000;
-
 /** Notes that a step was done for a view. @param message what is not kept, if that is known */
 export function noteStep(run: OwnerRun, view: OwnerView, message?: string): void {
-  const step = nextRepeat(run.lastStep, textOf(view), Date.now(), soonMs);
+  const step = nextRepeat(run.lastStep, textOf(view), Date.now());
   if (isPaced(step) && !patched('steps-without-effect-have-a-pause')) return;
   run.lastStep = step;
   if (!isPaced(step)) return;

@@ -3,7 +3,6 @@ import { patched } from '@temporalio/workflow';
 import { isHealthy, sameConditions } from '../../../api/attention.ts';
 import { kubernetes } from '../kubernetes.ts';
 import {
-  interruptedFacts,
   isJoinable,
   isOutdated,
   isSyncHeld,
@@ -18,6 +17,7 @@ import { showTry, waitForWrite } from '../repeats.ts';
 import type { Refusal } from '../report.ts';
 import { type MachineState, type Progress, timeIn } from '../state.ts';
 import { refresh, untilAnswered } from '../wait.ts';
+import { interruptedFacts } from './interruption.ts';
 import { failWithoutNode } from './nodeless.ts';
 import { creationDeadlineMs, failIfLate } from './refusal.ts';
 

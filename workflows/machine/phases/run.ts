@@ -2,17 +2,15 @@
 import { patched } from '@temporalio/workflow';
 import { sameConditions, stageByNode } from '../../../api/attention.ts';
 import type { MachineStage } from '../../../api/model/machine.ts';
-import { vmOf } from '../../../api/provider-id.ts';
-import { kubernetes } from '../kubernetes.ts';
-import { interruptedFacts, isOutdated, isSyncHeld, lackOf, syncNode } from '../node.ts';
-import { putNode } from '../observe.ts';
+import { isOutdated, isSyncHeld, lackOf, syncNode } from '../node.ts';
 import { again, type PhaseOutcome, waitFor } from '../outcome.ts';
-import { type Activity, show, showWait } from '../progress.ts';
+import { type Activity, showWait } from '../progress.ts';
 import { held, heldUntilMs, isHeld, showTry } from '../repeats.ts';
 import { type Facts, report } from '../report.ts';
 import type { MachineState } from '../state.ts';
-import { untilAnswered } from '../wait.ts';
+import { interruptedFacts, markInterruption } from './interruption.ts';
 import { endCreation } from './join.ts';
+import { reportLack, running } from './node-lack.ts';
 import { nodeText, watching, watchUnhealthy } from './unhealthy.ts';
 
 /** Never done: a machine runs until it is deleted. Without a change it costs nothing, but for one new run. */
@@ -61,38 +59,6 @@ async function lookForVm(state: MachineState): Promise<PhaseOutcome> {
   return again;
 }
 
-/** Says on the Machine what its Node lacks; undefined: nothing any more. */
-async function reportLack(state: MachineState, lack: string | undefined): Promise<PhaseOutcome> {
-  const stage = 'running';
-  if (lack === undefined) {
-    await report(state, running(state, lack), { stage, step: { kind: 'equipNode', state: 'successful' } });
-    delete state.reportedLack;
-    return again;
-  }
-  const step = { kind: 'equipNode', state: 'failed', code: 'InvalidArgument', message: lack } as const;
-  // What the API server refuses has an Event for each try already.
-  const isTold = state.machine.nodeProblem === undefined;
-  const event = { reason: 'NodeTemplateRefused', note: lack } as const;
-  await report(state, running(state, lack), { stage, step, ...(!isTold && { event }) });
-  state.reportedLack = lack;
-  return again;
-}
-
-/** Writes on the Node what the cloud has said of its VM. */
-async function markInterruption(state: MachineState): Promise<void> {
-  const { ref, machine, node, interruption } = state;
-  if (interruption === undefined || node.state !== 'present') return;
-  delete state.interruption;
-  const isOfIt = machine.providerID !== undefined && vmOf(machine.providerID) === vmOf(interruption.providerID);
-  if (!isOfIt || node.interruption !== undefined) return;
-  const doing = 'marking the node: the cloud is about to take its VM away';
-  show(state, { doing });
-  putNode(
-    state,
-    await untilAnswered(state, doing, () => kubernetes.markInterrupted(ref, machine, interruption.reason)),
-  );
-}
-
 function activityOf(state: MachineState, stage: MachineStage): Activity {
   if (stage === 'unhealthy') return watching(state);
   if (stage === 'updating') return updating(state);
@@ -101,18 +67,6 @@ function activityOf(state: MachineState, stage: MachineStage): Activity {
   if (until !== undefined) return { doing: 'keeping the failed machine', waitingFor: 'its preservation to end', until };
   const nobody = 'No MachineSet owns this Machine, so nobody replaces it: delete it.';
   return { doing: 'waiting to be replaced', ...(state.machine.alone && { unblock: nobody }) };
-}
-
-/** Blocked on a correction while the Node lacks something. */
-function running({ deployment }: MachineState, lack: string | undefined): Activity {
-  if (lack === undefined) return { doing: 'running' };
-  const where = deployment === undefined ? 'of the Machine' : `in the template of MachineDeployment ${deployment}`;
-  return {
-    doing: 'running',
-    waitingFor: `its node to have what it lacks: ${lack}`,
-    blockedOn: 'MachineSpec',
-    unblock: `Correct nodeTemplate ${where}; the change is picked up at once.`,
-  };
 }
 
 function updating(state: MachineState): Activity {

@@ -1,0 +1,35 @@
+/** What happens to a machine whose VM the cloud is about to take away. */
+import type { NodeSnapshot } from '../../../api/model/node.ts';
+import { vmOf } from '../../../api/provider-id.ts';
+import { kubernetes } from '../kubernetes.ts';
+import { putNode } from '../observe.ts';
+import { show } from '../progress.ts';
+import type { Facts } from '../report.ts';
+import type { MachineState } from '../state.ts';
+import { untilAnswered } from '../wait.ts';
+
+/** Writes on the Node what the cloud has said of its VM. */
+export async function markInterruption(state: MachineState): Promise<void> {
+  const { ref, machine, node, interruption } = state;
+  if (interruption === undefined || node.state !== 'present') return;
+  delete state.interruption;
+  const isOfIt = machine.providerID !== undefined && vmOf(machine.providerID) === vmOf(interruption.providerID);
+  if (!isOfIt || node.interruption !== undefined) return;
+  const doing = 'marking the node: the cloud is about to take its VM away';
+  show(state, { doing });
+  putNode(
+    state,
+    await untilAnswered(state, doing, () => kubernetes.markInterrupted(ref, machine, interruption.reason)),
+  );
+}
+
+/** What a machine reports that has failed because its VM is about to be taken away, as the Node says. */
+export function interruptedFacts({ name, interruption }: NodeSnapshot): Facts {
+  const message = `the VM is about to be taken away: node ${name} has ${interruption}`;
+  return {
+    stage: 'failed',
+    step: { kind: 'health', state: 'failed', message },
+    isTimed: false,
+    event: { reason: 'VmInterrupted', note: message },
+  };
+}

@@ -1,0 +1,35 @@
+/** What the Node of a running machine lacks of what its Machine wants it to have. */
+import type { PhaseOutcome } from '../outcome.ts';
+import { again } from '../outcome.ts';
+import type { Activity } from '../progress.ts';
+import { report } from '../report.ts';
+import type { MachineState } from '../state.ts';
+
+/** Says on the Machine what its Node lacks; undefined: nothing any more. */
+export async function reportLack(state: MachineState, lack: string | undefined): Promise<PhaseOutcome> {
+  const stage = 'running';
+  if (lack === undefined) {
+    await report(state, running(state, lack), { stage, step: { kind: 'equipNode', state: 'successful' } });
+    delete state.reportedLack;
+    return again;
+  }
+  const step = { kind: 'equipNode', state: 'failed', code: 'InvalidArgument', message: lack } as const;
+  // What the API server refuses has an Event for each try already.
+  const isTold = state.machine.nodeProblem === undefined;
+  const event = { reason: 'NodeTemplateRefused', note: lack } as const;
+  await report(state, running(state, lack), { stage, step, ...(!isTold && { event }) });
+  state.reportedLack = lack;
+  return again;
+}
+
+/** Blocked on a correction while the Node lacks something. */
+export function running({ deployment }: MachineState, lack: string | undefined): Activity {
+  if (lack === undefined) return { doing: 'running' };
+  const where = deployment === undefined ? 'of the Machine' : `in the template of MachineDeployment ${deployment}`;
+  return {
+    doing: 'running',
+    waitingFor: `its node to have what it lacks: ${lack}`,
+    blockedOn: 'MachineSpec',
+    unblock: `Correct nodeTemplate ${where}; the change is picked up at once.`,
+  };
+}
