@@ -22,9 +22,9 @@ export function createSourceActivities({ control }: { readonly control: KubeClie
       const { dialect, namespace } = ref;
       const key = [dialect, namespace, source].join('/');
       const known = recent.get(key);
-      if (known !== undefined && known.reading.version === seenVersion && Date.now() < known.untilMs)
+      if (known !== undefined && known.reading.version === seenVersion && performance.now() < known.untilMs)
         return known.reading;
-      const nowMs = Date.now();
+      const nowMs = performance.now();
       const reading = await dialectOf(dialect).source.read(find, ref, source);
       for (const [each, { untilMs }] of recent) if (untilMs < nowMs) recent.delete(each);
       const isGood = reading.problem === undefined && reading.refusal === undefined;

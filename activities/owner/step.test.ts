@@ -240,7 +240,7 @@ describe('actOnOwner', () => {
       },
     };
 
-    const clock = jest.spyOn(Date, 'now').mockReturnValue(Date.now()); // a reading serves for a second
+    const clock = jest.spyOn(performance, 'now').mockReturnValue(performance.now()); // a reading serves for a second
     await activitiesOf(counting)
       .actOnOwner(ref, 'MachineDeployment', plan)
       .finally(() => clock.mockRestore());

@@ -82,6 +82,7 @@ interface Reading {
   readonly owner: Owner | undefined;
   /** By name, those that were read. */
   readonly sets: Map<string, OwnerSet | undefined>;
+  /** By performance.now(). */
   readonly readMs: number;
   /** How many machines it has served for. */
   served: number;
@@ -129,7 +130,7 @@ export async function readAsPlanned(step: Step): Promise<Owner | undefined> {
 
 async function readNow(step: Step): Promise<Reading> {
   step.signal.throwIfAborted();
-  const readMs = Date.now();
+  const readMs = performance.now();
   const read = await readOwner(step);
   const object: KubeObject | undefined = read?.deployment ?? read?.set;
   const isPlanned = object?.metadata.generation === step.plan.generation;
@@ -143,7 +144,7 @@ async function readNow(step: Step): Promise<Reading> {
 async function freshReading(step: Step): Promise<Reading> {
   const { reading } = step;
   const isFresh = reading !== undefined && reading.served < readingServes.machines;
-  return isFresh && Date.now() < reading.readMs + readingServes.ms ? reading : readNow(step);
+  return isFresh && performance.now() < reading.readMs + readingServes.ms ? reading : readNow(step);
 }
 
 /**
