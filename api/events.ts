@@ -71,7 +71,7 @@ export const machineEvents = {
   },
   NodeDeleted: {
     type: 'Normal',
-    when: 'Somebody deleted the Node, and its VM was deleted: the Machine gets another VM. Not in the API of Gardener, where the Machine is deleted.',
+    when: 'Only in an API of machines where the deletion of a Node replaces its VM: somebody deleted the Node, and the Machine gets another VM. In the API of Gardener the Machine is deleted instead.',
   },
   Deleting: { type: 'Normal', when: 'The deletion begins.' },
   FailedDrain: {

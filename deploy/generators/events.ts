@@ -26,11 +26,16 @@ ${rowsOf(sourceEvents)}
 
 ## On a MachineSet
 
+\`kubectl describe machineset <name>\` shows them. Those that are also in the table of the MachineDeployment are on a MachineSet without a
+MachineDeployment only: the machines of a deployment have them on the deployment.
+
 | reason | type | when |
 |---|---|---|
 ${rowsOf(setEvents)}
 
 ## On a MachineDeployment
+
+\`kubectl describe machinedeployment <name>\` shows them.
 
 | reason | type | when |
 |---|---|---|

@@ -148,7 +148,7 @@ export function setUpMachine() {
   const machine = playMachine(() => workflows.now());
   const { cluster, cloud, order, time, touch, registerNode } = machine;
   const workflows = setUpWorkflows(machine.activitiesOf);
-  const { until } = workflows;
+  const { advanceUntil } = workflows;
   let workflowId: string;
 
   function begin(): void {
@@ -213,21 +213,21 @@ export function setUpMachine() {
     touch({ managed: true, finalizers: ['ours'], stage: 'running', providerID, nodeName: nodeName!, conditions });
     registerNode();
     await start();
-    await until(async () => (await described()).doing === 'running');
+    await advanceUntil(async () => (await described()).doing === 'running');
   }
 
   /** Starts the workflow and goes with it until the machine is at rest. */
   async function startRunning(): Promise<void> {
     await start();
-    await until(async () => (await waitingFor()) === 'node node-1 to register');
+    await advanceUntil(async () => (await waitingFor()) === 'node node-1 to register');
     await joinNode();
-    await until(async () => (await described()).doing === 'running');
+    await advanceUntil(async () => (await described()).doing === 'running');
   }
 
   /** Waits until so many calls for the VM have come to nothing. */
   async function untilRefused(calls: number): Promise<void> {
-    await until(() => cloud.asked.length >= calls);
-    await until(async () => (await waitingFor()) === 'a change that helps, or the next try');
+    await advanceUntil(() => cloud.asked.length >= calls);
+    await advanceUntil(async () => (await waitingFor()) === 'a change that helps, or the next try');
   }
 
   async function tryAgain(): Promise<void> {
@@ -237,7 +237,7 @@ export function setUpMachine() {
   }
 
   return {
-    until,
+    advanceUntil,
     now: workflows.now,
     time,
     advance: (ms: number) => workflows.temporal.advance(ms),

@@ -12,7 +12,7 @@ export interface PlayedWorkflows {
   /** There before the first test, and without workflows at the start of each. */
   readonly temporal: VirtualTemporal;
   /** Moves the clock, no further than needed, until the check holds. */
-  until(check: () => unknown): Promise<void>;
+  advanceUntil(check: () => unknown): Promise<void>;
   /** The time of the clock, ms since the epoch. */
   now(): number;
   newWorkflowId(): string;
@@ -31,7 +31,7 @@ export function setUpWorkflows(activitiesOf: ActivitiesOf): PlayedWorkflows {
     get temporal() {
       return temporal;
     },
-    until: (check) => temporal.until(String(check), check),
+    advanceUntil: (check) => temporal.advanceUntil(String(check), check),
     now: () => temporal.clock.nowMs,
     newWorkflowId: () => `${taskQueue}/${randomUUID()}`,
   };

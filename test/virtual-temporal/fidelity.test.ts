@@ -290,7 +290,7 @@ describe('a workflow in the virtual Temporal', () => {
     const temporal = await VirtualTemporal.create(noted(activitiesOf(taskQueue), calls));
     const workflowId = `${taskQueue}/${type}`;
     const { firstExecutionRunId } = await temporal.start(type, { taskQueue, workflowId, args });
-    await happen(temporal.handle(workflowId) as never, (what, check) => temporal.until(what, check));
+    await happen(temporal.handle(workflowId) as never, (what, check) => temporal.advanceUntil(what, check));
     const steps: string[][] = [];
     let run: VirtualRun | undefined = temporal.runOf(workflowId, firstExecutionRunId);
     for (; run !== undefined; run = temporal.runAfter(run)) steps.push(stepsOf(run.events));

@@ -190,7 +190,7 @@ export class VirtualTemporal {
   }
 
   /** Moves the clock, no further than needed, until the check holds. A check that throws does not hold yet. */
-  async until(what: string, check: () => unknown): Promise<void> {
+  async advanceUntil(what: string, check: () => unknown): Promise<void> {
     const sinceMs = this.clock.nowMs;
     let seen: unknown;
     for (let alarms = 0; ; alarms++) {
@@ -358,7 +358,7 @@ export class VirtualHandle {
     void this.#openRun.update(message.name, args).then((given) => {
       answer = given;
     });
-    await this.#temporal.until(`the update ${message.name} is answered`, () => answer);
+    await this.#temporal.advanceUntil(`the update ${message.name} is answered`, () => answer);
     if (answer !== undefined && 'value' in answer) return answer.value as R;
     throw new WorkflowUpdateFailedError('Workflow Update failed', answer?.error);
   }
@@ -374,7 +374,7 @@ export class VirtualHandle {
       run = next;
       return isOver();
     };
-    await this.#temporal.until(`${this.workflowId} has ended`, isOver);
+    await this.#temporal.advanceUntil(`${this.workflowId} has ended`, isOver);
     const { end } = run;
     if (end?.kind === 'completed') return end.result && defaultPayloadConverter.fromPayload(end.result);
     const fail = (message: string, cause: Error) => new WorkflowFailedError(message, cause, 'RETRY_POLICY_NOT_SET');

@@ -81,7 +81,7 @@ describe('interruptionCheck', () => {
 
     expect(await check()).toMatchObject({ told: ['m'], failures: [{ code: 'PermissionDenied' }] });
     expect(sought).toEqual([[interruption('vm-1'), interruption('vm-2')]]);
-    await workflows.until(async () => (await signalsOf(machine)).length === 1);
+    await workflows.advanceUntil(async () => (await signalsOf(machine)).length === 1);
     expect(await signalsOf(machine)).toEqual([['interrupted', interruption('vm-2')]]);
     await machine.terminate();
   });

@@ -88,7 +88,7 @@ describe('the workflow that grants the limits of a namespace', () => {
 
     await handle.signal(refreshSignal);
 
-    await workflows.until(async () => (await handle.query(describeLimitsQuery)).waiting.length === 0);
+    await workflows.advanceUntil(async () => (await handle.query(describeLimitsQuery)).waiting.length === 0);
   });
 
   it('grants after it was terminated no machine that was granted before and does not exist yet', async () => {

@@ -18,7 +18,7 @@ const {
   startRunning,
   untilRefused,
   tryAgain,
-  until,
+  advanceUntil,
   time,
 } = setUpMachine();
 
@@ -49,7 +49,7 @@ describe('a new Machine as a watcher saw it', () => {
   it('is not read', async () => {
     const { machine, node } = cluster;
     await start(undefined, { machine, node });
-    await until(async () => (await waitingFor()) === 'node node-1 to register');
+    await advanceUntil(async () => (await waitingFor()) === 'node node-1 to register');
 
     expect(cluster.steps).toEqual(['begin', 'isNodeTaken', 'storeIdentity']);
     expect(cluster.machine).toMatchObject({ managed: true, stage: 'joining', providerID: vm.providerID });
@@ -60,21 +60,21 @@ describe('a new Machine as a watcher saw it', () => {
     let isHeld = true;
     cluster.before = (step) => step === 'begin' && isHeld && refuse('Unavailable');
     await start(undefined, { machine, node });
-    await until(() => cluster.steps.includes('begin'));
+    await advanceUntil(() => cluster.steps.includes('begin'));
     await observe();
-    await until(() => cluster.steps.includes('observeMachine'));
+    await advanceUntil(() => cluster.steps.includes('observeMachine'));
     isHeld = false;
-    await until(async () => (await waitingFor()) === 'node node-1 to register');
+    await advanceUntil(async () => (await waitingFor()) === 'node node-1 to register');
   });
 
   it('[invariant 1 partly] is read like that of a lost run when it was changed since', async () => {
     const { machine, node } = cluster;
     touch({ managed: true, finalizers: ['ours'] }); // by an earlier run, which may have asked for a VM
     await start(undefined, { machine, node });
-    await until(async () => (await described()).doing.startsWith('waiting until calls of an earlier run'));
+    await advanceUntil(async () => (await described()).doing.startsWith('waiting until calls of an earlier run'));
 
     expect([cluster.steps.at(-1), cloud.asked]).toEqual(['observeMachine', []]);
-    await until(() => cloud.asked.length > 0);
+    await advanceUntil(() => cloud.asked.length > 0);
     expect(cloud.asked[0]).toMatchObject({ outcomeUnknown: true });
   });
 });
@@ -83,7 +83,7 @@ describe('a Machine whose finalizer somebody takes off while its source is read'
   it('[invariant 3 partly] gets it back before a cloud is asked', async () => {
     cluster.reading = { ...cluster.reading, problem: 'the class is not ready' };
     await start();
-    await until(() => cluster.machine.stage === 'creating');
+    await advanceUntil(() => cluster.machine.stage === 'creating');
     const { problem: _, ...ready } = cluster.reading;
     cluster.reading = ready;
     cluster.before = async (step) => {
@@ -94,7 +94,7 @@ describe('a Machine whose finalizer somebody takes off while its source is read'
       refuse('Unavailable');
     };
     await workflow().signal(retryNowSignal);
-    await until(() => cloud.asked.length > 0);
+    await advanceUntil(() => cloud.asked.length > 0);
 
     expect(order.slice(order.lastIndexOf('begin'))).toEqual(expect.arrayContaining(['begin', 'ensureVm']));
     expect(cluster.machine.managed).toBe(true);
@@ -148,7 +148,7 @@ describe('a refusal', () => {
     const looks = () => cluster.steps.filter((step) => step === 'observeMachine').length;
     const before = looks();
     await workflow().signal(refreshSignal);
-    await until(() => looks() > before);
+    await advanceUntil(() => looks() > before);
     expect(await waitingFor()).toBe('a change that helps, or the next try');
     expect(cloud.asked).toHaveLength(1);
 
@@ -189,7 +189,7 @@ describe('a machine at rest', () => {
     const machine = { ...cluster.machine, limits };
     const known = { creation: { state: 'named', hasJoined: true }, mayHaveUserData: false, drained: false };
     await start({ machine, node: cluster.node, ...known, outageEndMs: 0, stale: false });
-    await until(async () => (await described()).doing === 'running');
+    await advanceUntil(async () => (await described()).doing === 'running');
 
     touch({ deletingSince: time() });
     await observe();
@@ -205,6 +205,6 @@ describe('a machine at rest', () => {
     touch({ stage: 'joining' });
     await observe();
 
-    await until(() => cluster.machine.stage === 'running');
+    await advanceUntil(() => cluster.machine.stage === 'running');
   });
 });

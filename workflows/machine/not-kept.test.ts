@@ -16,7 +16,7 @@ const {
   startAtRest,
   time,
   touch,
-  until,
+  advanceUntil,
   waitingFor,
   workflow,
 } = setUpMachine();
@@ -57,7 +57,7 @@ const joins = (more: Parameters<typeof joinNode>[0] = {}): Row => ({
   what: 'stage',
   async begin() {
     await start();
-    await until(async () => (await waitingFor()) === 'node node-1 to register');
+    await advanceUntil(async () => (await waitingFor()) === 'node node-1 to register');
     dropPhase();
     await joinNode(more);
   },
@@ -246,13 +246,13 @@ describe('what an API server does not keep', () => {
     if (goesOn) {
       const nowMs = now();
       await seeNode({ conditions: { Ready: 'Unknown' } });
-      await until(() => cluster.machine.stage === 'unhealthy');
+      await advanceUntil(() => cluster.machine.stage === 'unhealthy');
       expect(now()).toBe(nowMs);
       await seeNode({ conditions: { Ready: 'True' } });
     }
     drop();
     await workflow().signal(retryNowSignal);
-    await until(async () => (await described()).blockedOn !== 'KubernetesApi');
+    await advanceUntil(async () => (await described()).blockedOn !== 'KubernetesApi');
   });
 
   // Only a watcher says whether that of `maintain` was kept.
@@ -262,9 +262,9 @@ describe('what an API server does not keep', () => {
     await advance(60_000);
     drop();
     const before = countOf(step);
-    await until(() => countOf(step) > before);
+    await advanceUntil(() => countOf(step) > before);
     const nowMs = now();
-    await until(async () => (await described()).blockedOn !== 'KubernetesApi');
+    await advanceUntil(async () => (await described()).blockedOn !== 'KubernetesApi');
     expect(now()).toBe(nowMs);
   });
 
@@ -287,7 +287,7 @@ describe('what an API server does not keep', () => {
     const nowMs = now();
     for (let changes = 0; changes < 20; changes++) {
       await seeNode({ conditions: { Ready: 'True', Other: changes % 2 === 0 ? 'True' : 'False' } });
-      await until(() => countOf('syncNode') === changes + 1);
+      await advanceUntil(() => countOf('syncNode') === changes + 1);
     }
     expect(now()).toBe(nowMs);
   });

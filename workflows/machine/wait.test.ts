@@ -27,7 +27,7 @@ const {
   startRunning,
   startAtRest,
   untilRefused,
-  until,
+  advanceUntil,
   untilCancelled,
   now,
   time,
@@ -70,7 +70,7 @@ async function sendMany(send: () => Promise<void>): Promise<void> {
 async function untilNextRun(send = observe): Promise<void> {
   const before = await runId();
   await sendMany(send);
-  await until(async () => (await runId()) !== before);
+  await advanceUntil(async () => (await runId()) !== before);
 }
 
 const requestRefresh = () => workflow().signal(refreshSignal);
@@ -95,7 +95,7 @@ async function drainNode(): Promise<void> {
   await startRunning();
   deleteMachine();
   await observe();
-  await until(() => cluster.drains === 1);
+  await advanceUntil(() => cluster.drains === 1);
 }
 
 describe('an outage of the API server during a refresh', () => {
@@ -107,7 +107,7 @@ describe('an outage of the API server during a refresh', () => {
         cloud.ensureVm = () => refuse('ResourceExhausted');
         await start();
         await untilRefused(1);
-        await until(async () => (await pauses()).includes(600));
+        await advanceUntil(async () => (await pauses()).includes(600));
       },
       isBack: async () => (await waitingFor()) === 'a change that helps, or the next try',
     },
@@ -122,10 +122,10 @@ describe('an outage of the API server during a refresh', () => {
       const before = countOf('observeMachine');
       const pausesBefore = (await pauses()).length;
       await requestRefresh();
-      await until(() => countOf('observeMachine') === before + 1);
+      await advanceUntil(() => countOf('observeMachine') === before + 1);
       for (let count = 0; count < 5; count++) await requestRefresh();
-      await until(() => countOf('observeMachine') >= before + 3);
-      await until(async () => (await pauses()).length >= pausesBefore + 3);
+      await advanceUntil(() => countOf('observeMachine') >= before + 3);
+      await advanceUntil(async () => (await pauses()).length >= pausesBefore + 3);
 
       const readings = countOf('observeMachine') - before;
       expect([readings, (await pauses()).slice(pausesBefore)]).toEqual([3, [1, 2, 4]]);
@@ -134,7 +134,7 @@ describe('an outage of the API server during a refresh', () => {
 
       const asked = cloud.asked.length;
       answerAll();
-      await until(each.isBack);
+      await advanceUntil(each.isBack);
       expect(countOf('observeMachine')).toBe(before + readings + 1);
       expect(cloud.asked).toHaveLength(asked);
     },
@@ -148,13 +148,13 @@ describe('an outage of the API server during a refresh', () => {
       throw ApplicationFailure.create({ type: 'Unavailable', message: 'later', details, nonRetryable: true });
     };
     await start();
-    await until(async () => (await pauses()).length === 1);
+    await advanceUntil(async () => (await pauses()).length === 1);
     retryAfterMs = hour;
     await workflow().signal(retryNowSignal);
-    await until(async () => (await pauses()).length === 2);
+    await advanceUntil(async () => (await pauses()).length === 2);
     expect(await pauses()).toEqual([20, 30]);
     await workflow().signal(retryNowSignal);
-    await until(() => cluster.machine.stage === 'joining');
+    await advanceUntil(() => cluster.machine.stage === 'joining');
   });
 });
 
@@ -171,7 +171,7 @@ describe('the creation timeout', () => {
     const startMs = now();
     touch({ limits: { ...cluster.machine.limits, creationSeconds: 30 } });
     await start();
-    await until(() => cluster.machine.stage === 'failed');
+    await advanceUntil(() => cluster.machine.stage === 'failed');
     return now() - startMs;
   };
 
@@ -196,7 +196,7 @@ describe('a long wait', () => {
     await startAtRest();
     cluster.node = { ...cluster.node, conditions: { Ready: 'Unknown' }, resourceVersion: '2' } as typeof cluster.node;
     await observe();
-    await until(async () => (await described()).blockedOn === 'NodeHealth');
+    await advanceUntil(async () => (await described()).blockedOn === 'NodeHealth');
     expect(await pauses()).toEqual([]);
     const steps = cluster.steps.length;
 
@@ -212,10 +212,10 @@ describe('a long wait', () => {
 
   it('[invariant 6 partly] that ends late has everything read again, as Temporal may have been restored from a backup', async () => {
     await start();
-    await until(async () => (await waitingFor()) === 'node node-1 to register');
+    await advanceUntil(async () => (await waitingFor()) === 'node node-1 to register');
     const before = countOf('observeMachine');
     await beDown(120_000);
-    await until(() => countOf('observeMachine') > before);
+    await advanceUntil(() => countOf('observeMachine') > before);
   });
 
   it('stays in its run while its history is short', async () => {
@@ -223,7 +223,7 @@ describe('a long wait', () => {
     const before = await runId();
     for (let sent = 0; sent < 50; sent++) await observe();
     await requestRefresh();
-    await until(() => cluster.steps.at(-1) === 'observeMachine');
+    await advanceUntil(() => cluster.steps.at(-1) === 'observeMachine');
     expect([await described(), await runId(), await pauses()]).toMatchObject([{ doing: 'running' }, before, []]);
   });
 
@@ -236,7 +236,7 @@ describe('a long wait', () => {
     };
     refuseSteps('observeMachine');
     await start();
-    await until(() => countOf('observeMachine') > 0);
+    await advanceUntil(() => countOf('observeMachine') > 0);
     await workflow().signal(forceDeletionSignal);
     await untilNextRun(requestRefresh);
 
@@ -251,14 +251,14 @@ describe('a long wait', () => {
     touch({ managed: true, finalizers: ['ours'] });
     refuseSteps('observeMachine');
     await start();
-    await until(() => countOf('observeMachine') > 0);
+    await advanceUntil(() => countOf('observeMachine') > 0);
     await untilNextRun(requestRefresh);
 
     answerAll();
     await workflow().signal(retryNowSignal);
-    await until(async () => (await described()).doing.startsWith('waiting until calls of an earlier run'));
+    await advanceUntil(async () => (await described()).doing.startsWith('waiting until calls of an earlier run'));
     expect(cloud.asked).toEqual([]);
-    await until(() => cluster.machine.stage === 'joining');
+    await advanceUntil(() => cluster.machine.stage === 'joining');
     expect(cloud.asked).toMatchObject([{ outcomeUnknown: true }]);
   });
 
@@ -272,13 +272,13 @@ describe('a long wait', () => {
     };
     cluster.machine = { ...restored, stage: 'running', resourceVersion: '50' }; // its cluster was restored from a backup
     await requestRefresh();
-    await until(() => countOf('uncordonNode') > 0);
+    await advanceUntil(() => countOf('uncordonNode') > 0);
 
     await untilNextRun();
     answerAll();
     await workflow().signal(retryNowSignal);
 
-    await until(async () => (await described()).doing === 'running');
+    await advanceUntil(async () => (await described()).doing === 'running');
     expect(uncordoned).toBe(1);
     expect((await handedOn()).mayBeCordoned).toBe(true);
   });
@@ -329,7 +329,7 @@ describe('a slow answer', () => {
     await start();
     await observe();
 
-    await until(() => cluster.machine.stage === 'joining');
+    await advanceUntil(() => cluster.machine.stage === 'joining');
     expect(now() - startMs).toBeLessThan(60_000);
     expect(cluster.written[0]?.step?.message).toBe('spec.class.kind is empty');
   });
@@ -340,9 +340,9 @@ describe('a slow answer', () => {
       return vm;
     };
     await start();
-    await until(async () => (await waitingFor()) === 'node node-1 to register');
+    await advanceUntil(async () => (await waitingFor()) === 'node node-1 to register');
     await joinNode();
-    await until(() => cluster.machine.stage === 'running');
+    await advanceUntil(() => cluster.machine.stage === 'running');
 
     expect(cluster.machine).toMatchObject({ providerID: vm.providerID });
     expect(Number(cluster.machine.resourceVersion)).toBeLessThan(100);
@@ -358,11 +358,11 @@ describe('a machine that has Failed', () => {
 
   it('ends its creation when its node joins after all: nothing that was made for it is kept', async () => {
     await start();
-    await until(() => cluster.machine.stage === 'failed');
+    await advanceUntil(() => cluster.machine.stage === 'failed');
     expect(cluster.steps).not.toContain('removeUserData');
 
     await joinNode();
-    await until(() => countOf('removeUserData') === 1);
+    await advanceUntil(() => countOf('removeUserData') === 1);
 
     expect(cluster.machine.stage).toBe('running');
     await untilNextRun();
@@ -379,18 +379,18 @@ describe('user data with a token', () => {
 
   it('is removed again with the next join where a backup from before the first one was restored', async () => {
     await start();
-    await until(() => cluster.machine.stage === 'joining');
+    await advanceUntil(() => cluster.machine.stage === 'joining');
     const backup = cluster.machine;
     await joinNode();
-    await until(() => countOf('removeUserData') === 1);
+    await advanceUntil(() => countOf('removeUserData') === 1);
 
     cluster.machine = backup;
     cluster.node = { state: 'absent' };
     await workflow().signal(refreshSignal);
-    await until(() => cluster.machine.stage === 'unhealthy');
+    await advanceUntil(() => cluster.machine.stage === 'unhealthy');
     await joinNode();
 
-    await until(() => countOf('removeUserData') === 2);
+    await advanceUntil(() => countOf('removeUserData') === 2);
   });
 
   it('is removed with its Machine, which a restored backup does not have, and its source gets a note', async () => {
@@ -409,9 +409,9 @@ describe('user data with a token', () => {
     let isOut = true;
     cloud.ensureVm = () => (isOut ? refuse('Unavailable') : vm);
     await start();
-    await until(() => cloud.asked.length >= 2 && countOf('ensureUserData') >= 2);
+    await advanceUntil(() => cloud.asked.length >= 2 && countOf('ensureUserData') >= 2);
     isOut = false;
-    await until(() => cluster.machine.stage === 'joining');
+    await advanceUntil(() => cluster.machine.stage === 'joining');
 
     expect(cluster.steps.lastIndexOf('ensureUserData')).toBeLessThan(cluster.steps.lastIndexOf('storeIdentity'));
     const requests = cloud.asked.map((request) => JSON.stringify({ ...request, outcomeUnknown: true }));
@@ -426,7 +426,7 @@ describe('an order for a deletion', () => {
       await startRunning();
       const before = countOf('observeMachine');
       await workflow().signal(signal);
-      await until(() => countOf('observeMachine') > before);
+      await advanceUntil(() => countOf('observeMachine') > before);
       expect(await described()).toMatchObject({ doing: 'running' });
 
       deleteMachine();
@@ -457,7 +457,7 @@ describe('a clock of the API server', () => {
   it('that is a day ahead keeps no machine from failing', async () => {
     touch({ createdAt: timeAgo(-24 * hour), limits: { ...cluster.machine.limits, creationSeconds: 2 } });
     await start();
-    await until(() => cluster.machine.stage === 'failed');
+    await advanceUntil(() => cluster.machine.stage === 'failed');
   });
 
   it.each([24, -24])('that is %i h behind moves no drain timeout, nor does another run', async (hours) => {
@@ -466,7 +466,7 @@ describe('a clock of the API server', () => {
     const before = now();
     deleteMachine(timeAgo(hours * hour));
     await observe();
-    await until(() => cluster.drains === 1);
+    await advanceUntil(() => cluster.drains === 1);
     const deadline = Date.parse(cluster.drainRequest?.deadline ?? '');
     expect(deadline).toBeGreaterThanOrEqual(before + 2 * hour);
     expect(deadline).toBeLessThanOrEqual(now() + 2 * hour);
@@ -474,7 +474,7 @@ describe('a clock of the API server', () => {
     await sendMany(observe);
     const run = await runId();
     await requestRefresh();
-    await until(() => cluster.drains === 2);
+    await advanceUntil(() => cluster.drains === 2);
     expect(await runId()).not.toBe(run);
     expect(Date.parse(cluster.drainRequest?.deadline ?? '')).toBe(deadline);
   });
@@ -489,7 +489,7 @@ describe('the creation in the history of a machine', () => {
     expect(pause).toBeGreaterThanOrEqual(4);
     expect(pause).toBeLessThanOrEqual(8);
 
-    await until(async () => (await runId()) !== first);
+    await advanceUntil(async () => (await runId()) !== first);
 
     expect(await described()).toMatchObject({ doing: 'running', providerID: vm.providerID });
     expect([cluster.steps.length, await pauses()]).toEqual([steps, []]);
@@ -520,11 +520,11 @@ describe('the search attributes', () => {
       await observe();
     };
     await report('Unknown', '2');
-    await until(async () => (await described()).blockedOn === 'NodeHealth');
+    await advanceUntil(async () => (await described()).blockedOn === 'NodeHealth');
     await report('True', '3');
-    await until(() => cluster.machine.stage === 'running');
-    await until(async () => (await writes()).length >= 4);
-    await until(async () => (await described()).doing === 'running');
+    await advanceUntil(() => cluster.machine.stage === 'running');
+    await advanceUntil(async () => (await writes()).length >= 4);
+    await advanceUntil(async () => (await described()).doing === 'running');
     expect(await writes()).toEqual([
       ['is joining', null],
       ['is running', null],
@@ -542,11 +542,11 @@ describe('the search attributes', () => {
       if (isDown) throw ApplicationFailure.create({ ...failure, details: [{ retryAfterMs: 30_000 }] });
     };
     await requestRefresh();
-    await until(async () => (await writes()).length > before);
+    await advanceUntil(async () => (await writes()).length > before);
     isDown = false;
     await observe();
     await workflow().signal(retryNowSignal); // ends the pause
-    await until(async () => (await writes()).length > before + 1);
+    await advanceUntil(async () => (await writes()).length > before + 1);
     expect((await writes()).slice(before)).toEqual([
       ['is running', 'KubernetesApi'],
       ['is running', null],
@@ -557,7 +557,7 @@ describe('the search attributes', () => {
   it('are written once when a VM cannot be set up', async () => {
     cloud.ensureVm = () => ({ ...vm, state: 'uninitialized', message: 'no route yet' });
     const run = await start();
-    await until(async () => (await described()).blockedOn === 'CloudApi');
+    await advanceUntil(async () => (await described()).blockedOn === 'CloudApi');
     expect(await writes(run)).toEqual([['is creating', 'CloudApi']]);
   });
 });

@@ -331,8 +331,8 @@ describe('orphanSweep', () => {
     };
 
     await start();
-    await workflows.until(async () => (await blockedOn()) === 'KubernetesApi');
-    await workflows.until(async () => (await handle.query(progressQuery)).lastError?.code === 'Unavailable');
+    await workflows.advanceUntil(async () => (await blockedOn()) === 'KubernetesApi');
+    await workflows.advanceUntil(async () => (await handle.query(progressQuery)).lastError?.code === 'Unavailable');
     expect(deletions).toEqual([]);
     isDown = false;
     await handle.signal(retryNowSignal);
@@ -428,7 +428,7 @@ describe('the brake of a sweep', () => {
   const orphans = (count: number) =>
     Array.from({ length: count }, (_, i) => vm(`c://a/${i}`, { uid: `u${i}`, name: `name-${i}` }));
   const held = async () => (await handle.query(progressQuery)).held;
-  const untilHeld = () => workflows.until(async () => (await held()) !== undefined);
+  const untilHeld = () => workflows.advanceUntil(async () => (await held()) !== undefined);
   const approve = (...named: string[]) => handle.executeUpdate(approveUpdate, { args: [named] });
   const blockedOnBrake = async () => (await blockedOn()) === 'Brake';
 
@@ -436,7 +436,7 @@ describe('the brake of a sweep', () => {
     cloud = orphans(4);
     await start();
     await untilHeld();
-    await workflows.until(blockedOnBrake);
+    await workflows.advanceUntil(blockedOnBrake);
     expect(deletions).toEqual([]);
     expect(await held()).toMatchObject({ count: 4, reasons: [expect.stringContaining('there are 4 orphans')] });
     const metadata = JSON.stringify(await handle.query('__temporal_workflow_metadata'));
@@ -463,7 +463,7 @@ describe('the brake of a sweep', () => {
       1,
       [expect.stringMatching(/some orphans of the sweep of .* were not approved/)],
     ]);
-    await workflows.until(async () => !(await blockedOnBrake()));
+    await workflows.advanceUntil(async () => !(await blockedOnBrake()));
   });
 
   it('[mcm 89 partly] [invariant 4 partly] fails when nobody approves in time, names what waits, and deletes nothing', async () => {
@@ -477,7 +477,7 @@ describe('the brake of a sweep', () => {
     expect(message).toContain('vm c://a/3 (name-3)');
     expect(message).toContain('millwright sweep approve <id>... -n n');
     expect(deletions).toEqual([]);
-    await workflows.until(blockedOnBrake);
+    await workflows.advanceUntil(blockedOnBrake);
   });
 
   it('[invariant 4 partly] looks at the cloud and the Machines again before what was approved goes', async () => {
@@ -598,7 +598,7 @@ describe('an orphan that may be a healthy VM', () => {
 
   it('[mcm 89 partly] [invariant 4 partly] waits for a person, while the others go', async () => {
     await start();
-    await workflows.until(async () => (await held()) !== undefined);
+    await workflows.advanceUntil(async () => (await held()) !== undefined);
 
     expect(deletions.map(({ machine }) => machine.uid)).toEqual(['u1']);
     const reason = `1 orphan may be healthy (a: ${doubt})`;
@@ -624,7 +624,7 @@ describe('an orphan that may be a healthy VM', () => {
   it('[mcm 89 partly] waits with all others where too many would go', async () => {
     limits = { ...limits, brakeCount: 1 };
     await start();
-    await workflows.until(async () => (await held()) !== undefined);
+    await workflows.advanceUntil(async () => (await held()) !== undefined);
 
     const reasons = [expect.stringContaining('there are 2 orphans'), `1 orphan may be healthy (a: ${doubt})`];
     expect([await held(), deletions]).toMatchObject([{ count: 2, reasons }, []]);

@@ -150,7 +150,7 @@ describe('a step of which the API server keeps nothing', () => {
     const view = with1({ machinesBehind: 1, failed: 1, available: 2 });
     reading = { view, machinesBehind: [machine], candidates: [{ ...machine, failed: true }] };
     await current().signal(ownerObservedSignal, view);
-    await workflows.until(() => plans.length > before);
+    await workflows.advanceUntil(() => plans.length > before);
     expect(workflows.now() - nowMs).toBeLessThan(1_000);
     expect((await described()).blockedOn).toBeUndefined();
   });
@@ -165,6 +165,6 @@ describe('a step of which the API server keeps nothing', () => {
     }
     expect(plans).toHaveLength(before);
     await current().signal(retryNowSignal);
-    await workflows.until(() => plans.length > before);
+    await workflows.advanceUntil(() => plans.length > before);
   });
 });

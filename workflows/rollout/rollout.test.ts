@@ -170,7 +170,7 @@ describe('a set whose machines have failed without having joined', () => {
     await start(paused());
     await workflows.temporal.advance(1_000);
     await handle.signal(retryNowSignal);
-    await workflows.until(() => plans.length > 0);
+    await workflows.advanceUntil(() => plans.length > 0);
     expect(namesOf(plans[0])).toHaveLength(1);
     view = paused();
     const before = plans.length;
@@ -185,7 +185,7 @@ describe('a set whose machines have failed without having joined', () => {
     const { failedAttempts: _, ...free } = view?.sets[0] ?? set;
     view = { ...atRest, replicas: 4, sets: [{ ...free, hasOldAttempts: true, outdated: ['annotations'] }] };
     await handle.signal(ownerObservedSignal, view);
-    await workflows.until(() => plans.length > 0);
+    await workflows.advanceUntil(() => plans.length > 0);
     expect(plans[0]).toMatchObject({ scale: [{ forgetsTries: true }] });
     expect(namesOf(plans[0])).toHaveLength(2);
   });
@@ -194,14 +194,14 @@ describe('a set whose machines have failed without having joined', () => {
 describe('a set that lacks a machine and is frozen', () => {
   it('blocks its owner until it may have machines again, and says what helps', async () => {
     await start(waiting);
-    await workflows.until(async () => (await blockedOn()) === 'Freeze');
+    await workflows.advanceUntil(async () => (await blockedOn()) === 'Freeze');
     const shown = await handle.query(describeOwnerQuery);
     expect(shown).toMatchObject({ blockedOn: 'Freeze', unblock: expect.stringContaining('Delete machines') });
     expect(shown.waitsFor).toContain('no machine may be created in MachineSet pool-1');
 
     view = { ...waiting, sets: [{ ...set, total: 2, active: 2, available: 2 }] };
     await handle.signal(ownerObservedSignal, view);
-    await workflows.until(() => plans.length > 0);
+    await workflows.advanceUntil(() => plans.length > 0);
     expect(namesOf(plans[0])).toHaveLength(1);
     expect(await blockedOn()).toBeUndefined();
   });
@@ -216,7 +216,7 @@ describe('the workflow of an owner', () => {
 
   it('reads live on the signal refresh, and ends when the owner is gone', async () => {
     await start(waiting);
-    await workflows.until(async () => (await doing()) === 'waiting for its machines');
+    await workflows.advanceUntil(async () => (await doing()) === 'waiting for its machines');
     view = undefined;
     await handle.signal(refreshSignal);
     await handle.result();
@@ -225,7 +225,7 @@ describe('the workflow of an owner', () => {
 
   it('reads only for a view that is worth it, and ends after the one without needs', async () => {
     await start(waiting);
-    await workflows.until(async () => (await doing()) === 'waiting for its machines');
+    await workflows.advanceUntil(async () => (await doing()) === 'waiting for its machines');
     await handle.signal(ownerObservedSignal, { ...waiting, resourceVersion: '2' });
     view = atRest;
     await handle.signal(ownerObservedSignal, atRest);
@@ -235,12 +235,12 @@ describe('the workflow of an owner', () => {
 
   it('says that it waits for the garbage collector, whatever it waited for, and lets go of what is released', async () => {
     await start(waiting);
-    await workflows.until(async () => (await doing()) === 'waiting for its machines');
+    await workflows.advanceUntil(async () => (await doing()) === 'waiting for its machines');
     const deleted: OwnerView = { ...waiting, generation: 2, deleting: true };
     const orphaning: OwnerView = { ...deleted, orphans: true };
     view = orphaning;
     await handle.signal(ownerObservedSignal, orphaning);
-    await workflows.until(async () => (await doing()) === 'waiting for the Kubernetes garbage collector');
+    await workflows.advanceUntil(async () => (await doing()) === 'waiting for the Kubernetes garbage collector');
     expect((await handle.query(describeOwnerQuery)).waitsFor).toContain('after a deletion with --cascade=orphan');
 
     const released: OwnerView = { ...deleted, sets: [] };
@@ -261,7 +261,7 @@ describe('the workflow of an owner', () => {
       throw ApplicationFailure.create({ type: 'Unavailable', message: 'no answer', nonRetryable: true });
     };
     await start(lacking);
-    await workflows.until(async () => (await doing()) === 'waiting for the Kubernetes API');
+    await workflows.advanceUntil(async () => (await doing()) === 'waiting for the Kubernetes API');
     act = () => {
       view = atRest;
     };
@@ -277,7 +277,7 @@ describe('the workflow of an owner', () => {
       throw ApplicationFailure.create({ type: 'Unavailable', message: 'no grant', nonRetryable: true, details });
     };
     await start(lacking);
-    await workflows.until(async () => (await doing()) === 'waiting for the limits of its namespace');
+    await workflows.advanceUntil(async () => (await doing()) === 'waiting for the limits of its namespace');
 
     expect(await handle.query(describeOwnerQuery)).toMatchObject({
       blockedOn: 'WorkflowTask',
@@ -296,7 +296,7 @@ describe('the workflow of an owner', () => {
       throw ApplicationFailure.create({ type: 'PermissionDenied', message: 'no', nonRetryable: true });
     };
     await start(lacking);
-    await workflows.until(() => plans.length === 3);
+    await workflows.advanceUntil(() => plans.length === 3);
     const [first, ...next] = plans.map(({ create: [creation] }) => [creation?.id, creation?.names]);
     expect(next).toEqual([first, first]);
   });
@@ -321,7 +321,7 @@ describe('the workflow of an owner', () => {
       result = { limited: { ...wait, isOwn: false, names: all.slice(1) } };
     };
     await start({ ...lacking, limits: { provisioning: 1 } });
-    await workflows.until(async () => (await handle.query(describeOwnerQuery)).limit !== undefined);
+    await workflows.advanceUntil(async () => (await handle.query(describeOwnerQuery)).limit !== undefined);
     const { limit } = await handle.query(describeOwnerQuery);
     await handle.signal(refreshSignal);
     await handle.result();
@@ -354,8 +354,8 @@ describe('the workflow of an owner', () => {
     health = { most: 1, asking, unfilled: [] };
     result = { outage: '5 of 8 Nodes in the cluster are unhealthy' };
     await start(sick);
-    await workflows.until(async () => (await handle.query(describeOwnerQuery)).outage === result.outage);
-    await workflows.until(() => plans.length === 2);
+    await workflows.advanceUntil(async () => (await handle.query(describeOwnerQuery)).outage === result.outage);
+    await workflows.advanceUntil(() => plans.length === 2);
     act = () => {
       view = atRest;
       health = undefined;
@@ -370,7 +370,7 @@ describe('the workflow of an owner', () => {
     const seen = { ...atRest, health: { asking: 1, replacing: 0 } };
     health = { most: 1, asking, unfilled: [] };
     await start(seen);
-    await workflows.until(async () => {
+    await workflows.advanceUntil(async () => {
       const { events } = await handle.fetchHistory();
       return events?.some((event) => event.timerStartedEventAttributes) === true;
     });
@@ -398,7 +398,7 @@ describe('the workflow of an owner', () => {
       view = { ...lacking, problem };
     };
     await start({ ...lacking, problem, outdated: ['status'] });
-    await workflows.until(() => readings === 2);
+    await workflows.advanceUntil(() => readings === 2);
     expect(plans).toMatchObject([{ report: { problem }, create: [] }]);
     expect(await handle.query(describeOwnerQuery)).toMatchObject({
       doing: `nothing: the spec is invalid (${problem})`,
@@ -420,9 +420,9 @@ describe('the workflow of an owner', () => {
       else throw ApplicationFailure.create({ type: 'InvalidArgument', message: 'no', nonRetryable: true });
     };
     await start(lacking);
-    await workflows.until(() => plans.length === 3);
+    await workflows.advanceUntil(() => plans.length === 3);
     expect(await blockedOn()).toBeUndefined();
-    await workflows.until(() => plans.length === 5);
+    await workflows.advanceUntil(() => plans.length === 5);
     expect(await blockedOn()).toBe('KubernetesApi');
     expect(await handle.query(describeOwnerQuery)).toMatchObject({
       doing: 'trying again what the Kubernetes API has refused',
@@ -437,7 +437,7 @@ describe('the workflow of an owner', () => {
 
   it('begins a new run for a new template, before it does anything for that', async () => {
     await start(waiting);
-    await workflows.until(async () => (await doing()) === 'waiting for its machines');
+    await workflows.advanceUntil(async () => (await doing()) === 'waiting for its machines');
     const first = (await handle.describe()).runId;
     view = { ...lacking, template: { setName: 'pool-2', hash: '2' } };
     act = () => {
@@ -457,7 +457,9 @@ describe('the workflow of an owner', () => {
     const first = (await handle.describe()).runId;
     const signal = () => handle.signal(ownerObservedSignal, waiting);
     for (let count = 0; count < 1_000; count += 50) await Promise.all(Array.from({ length: 50 }, signal));
-    await workflows.until(async () => (await workflows.temporal.handle(handle.workflowId).describe()).runId !== first);
+    await workflows.advanceUntil(
+      async () => (await workflows.temporal.handle(handle.workflowId).describe()).runId !== first,
+    );
     view = atRest;
     await workflows.temporal.handle(handle.workflowId).signal(refreshSignal);
     await workflows.temporal.handle(handle.workflowId).result();
@@ -480,7 +482,7 @@ describe('a rollout with a progress deadline', () => {
   async function untilFailed(runId: string): Promise<void> {
     const isFailed = async () =>
       (await workflows.temporal.handle(handle.workflowId, runId).describe()).status.name === 'FAILED';
-    await workflows.until(isFailed);
+    await workflows.advanceUntil(isFailed);
   }
 
   it('[mcm 80 partly] fails past it with the machines that hold it up, and goes on in the next run until it recovers', async () => {
@@ -492,7 +494,7 @@ describe('a rollout with a progress deadline', () => {
     const failed = workflows.temporal.handle(handle.workflowId, first);
     expect(await blockedOn(failed)).toBe('CloudCapacity');
     expect(reported()).toEqual(['late']);
-    await workflows.until(async () => (await current().describe()).runId !== first);
+    await workflows.advanceUntil(async () => (await current().describe()).runId !== first);
     const { runId: second } = await current().describe();
     const history = await failed.fetchHistory();
     const { failure } = history.events?.at(-1)?.workflowExecutionFailedEventAttributes ?? {};
@@ -507,7 +509,7 @@ describe('a rollout with a progress deadline', () => {
     ]);
 
     // Looks of the next run, past another deadline, fail nothing.
-    await workflows.until(async () => (await describeNow()).blockedOn === 'CloudCapacity');
+    await workflows.advanceUntil(async () => (await describeNow()).blockedOn === 'CloudCapacity');
     await keepSending(retryNowSignal, 2_500);
     expect((await describeNow()).blockedBy).toEqual(blockedBy);
     expect((await current().describe()).runId).toBe(second);
@@ -516,8 +518,8 @@ describe('a rollout with a progress deadline', () => {
     // A machine more is progress, and the condition recovers; after that it may fail again.
     view = { ...stuck, progress: 'late', sets: [{ ...set, available: 2 }] };
     await current().signal(ownerObservedSignal, view);
-    await workflows.until(() => reported().includes('updated'));
-    await workflows.until(async () => (await current().describe()).runId !== second);
+    await workflows.advanceUntil(() => reported().includes('updated'));
+    await workflows.advanceUntil(async () => (await current().describe()).runId !== second);
     view = { ...atRest, progressDeadlineSeconds: 2, progress: 'late' };
     await current().signal(retryNowSignal);
     await current().result();
@@ -527,28 +529,28 @@ describe('a rollout with a progress deadline', () => {
   it('[mcm 80 partly] has a successor also after another template has started another run', async () => {
     believe();
     await start({ ...stuck, progressDeadlineSeconds: 600 });
-    await workflows.until(async () => (await doing()) === 'waiting for its machines');
+    await workflows.advanceUntil(async () => (await doing()) === 'waiting for its machines');
     const { runId: first } = await handle.describe();
     view = { ...stuck, template: { setName: 'pool-1', hash: '2' } };
     await handle.signal(refreshSignal);
-    await workflows.until(async () => (await current().describe()).runId !== first);
+    await workflows.advanceUntil(async () => (await current().describe()).runId !== first);
     const { runId: second } = await current().describe();
     await untilFailed(second);
-    await workflows.until(async () => (await current().describe()).runId !== second);
+    await workflows.advanceUntil(async () => (await current().describe()).runId !== second);
 
     // The run after the next template knows nothing of that failure, and has all of the deadline.
     const { runId: third } = await current().describe();
-    await workflows.until(async () => (await describeNow()).blockedOn === 'CloudCapacity');
+    await workflows.advanceUntil(async () => (await describeNow()).blockedOn === 'CloudCapacity');
     view = { ...stuck, template: { setName: 'pool-1', hash: '3' } };
     await current().signal(refreshSignal);
-    await workflows.until(async () => (await current().describe()).runId !== third);
+    await workflows.advanceUntil(async () => (await current().describe()).runId !== third);
     const { runId: fourth } = await current().describe();
     await untilFailed(fourth);
     const { events } = await workflows.temporal.handle(handle.workflowId, fourth).fetchHistory();
     const started = events?.[0]?.workflowExecutionStartedEventAttributes;
     expect([started?.attempt, started?.continuedFailure]).toEqual([1, undefined]);
     expect(reported()).toEqual(['late', 'late']);
-    await workflows.until(async () => (await current().describe()).runId !== fourth);
+    await workflows.advanceUntil(async () => (await current().describe()).runId !== fourth);
     view = atRest;
     await current().signal(retryNowSignal);
     await current().result();
@@ -560,15 +562,15 @@ describe('a rollout with a progress deadline', () => {
     const lateSince = { ...reached, sinceMs: workflows.now() - 3_600_000, isLate: true };
     const one = { ...patient, sets: [{ ...set, active: 2, available: 1, closed: true }] };
     await start(one, { clock: lateSince, blockedBy });
-    await workflows.until(async () => (await doing()) === 'waiting for its machines');
+    await workflows.advanceUntil(async () => (await doing()) === 'waiting for its machines');
     expect((await describeNow()).blockedOn).toBe('CloudCapacity');
 
     view = patient;
     await handle.signal(ownerObservedSignal, patient);
-    await workflows.until(async () => (await blockedOn(handle)) === 'Freeze');
+    await workflows.advanceUntil(async () => (await blockedOn(handle)) === 'Freeze');
     const { blockedBy: left, progressAt = '' } = await describeNow();
     expect([left, Date.parse(progressAt) > workflows.now() - 600_000]).toEqual([undefined, true]);
-    await workflows.until(async () => {
+    await workflows.advanceUntil(async () => {
       const { events } = await handle.fetchHistory();
       return events?.some((event) => event.timerStartedEventAttributes) === true;
     });
@@ -577,13 +579,13 @@ describe('a rollout with a progress deadline', () => {
   it('shows no more what the run before it was blocked on, once that is over', async () => {
     const reached = { about: '1/3', updated: 2, available: 2, old: 0 };
     await start(stuck, { clock: { ...reached, sinceMs: workflows.now(), isLate: false }, blockedBy });
-    await workflows.until(async () => (await blockedOn(handle)) === 'Freeze');
+    await workflows.advanceUntil(async () => (await blockedOn(handle)) === 'Freeze');
   });
 
   it('has a deadline from when on it is set, however long the one before was', async () => {
     believe();
     await start({ ...stuck, progressDeadlineSeconds: 2_147_483_647 });
-    await workflows.until(async () => (await doing()) === 'waiting for its machines');
+    await workflows.advanceUntil(async () => (await doing()) === 'waiting for its machines');
     const { runId } = await handle.describe();
     view = { ...stuck, outdated: ['status'] };
     act = ({ report }) => {
@@ -605,7 +607,7 @@ describe('a rollout with a progress deadline', () => {
     };
     await start(stuck);
     const { runId } = await handle.describe();
-    await workflows.until(async () => {
+    await workflows.advanceUntil(async () => {
       const { doing: now, deadline = '', replicas } = await describeNow();
       return change.paused
         ? now.endsWith('on hold while paused')
@@ -619,10 +621,12 @@ describe('a rollout with a progress deadline', () => {
     result = { isVoid: true };
     await start(stuck);
     const { runId } = await handle.describe();
-    await workflows.until(() => reported().includes('late'));
+    await workflows.advanceUntil(() => reported().includes('late'));
     view = { ...stuck, generation: 2, progressDeadlineSeconds: 600 };
     await handle.signal(refreshSignal);
-    await workflows.until(async () => Date.parse((await describeNow()).deadline ?? '') > workflows.now() + 300_000);
+    await workflows.advanceUntil(
+      async () => Date.parse((await describeNow()).deadline ?? '') > workflows.now() + 300_000,
+    );
     expect((await current().describe()).runId).toBe(runId);
   });
 
@@ -648,10 +652,10 @@ describe('a rollout with a progress deadline', () => {
       };
       await start({ ...stuck, ...change });
       const { runId } = await handle.describe();
-      await workflows.until(() => asked > 0);
+      await workflows.advanceUntil(() => asked > 0);
       view = { ...stuck, ...change, sets: [{ ...set, total: 2, active: 2, available: 2 }] };
       await current().signal(ownerObservedSignal, view);
-      await workflows.until(() => plans.flatMap(namesOf).length > 0);
+      await workflows.advanceUntil(() => plans.flatMap(namesOf).length > 0);
       expect((await current().describe()).runId).toBe(runId);
     },
   );
@@ -659,7 +663,7 @@ describe('a rollout with a progress deadline', () => {
   it('does not fail while it is paused', async () => {
     believe();
     await start(stuck);
-    await workflows.until(async () => (await doing()) === 'waiting for its machines');
+    await workflows.advanceUntil(async () => (await doing()) === 'waiting for its machines');
     const { runId } = await handle.describe();
     view = { ...stuck, paused: true };
     await keepSending(refreshSignal, 3_000);
@@ -670,7 +674,7 @@ describe('a rollout with a progress deadline', () => {
   it('[invariant 6 partly] does not fail because the API server has not answered', async () => {
     believe();
     await start(stuck);
-    await workflows.until(() => readings > 0);
+    await workflows.advanceUntil(() => readings > 0);
     const { runId } = await handle.describe();
     observe = () => {
       throw ApplicationFailure.create({ type: 'Unavailable', message: 'no answer', nonRetryable: true });
@@ -690,7 +694,7 @@ describe('a rollout with a progress deadline', () => {
   ])('[invariant 6 partly] has all of its deadline again after an hour in which %s', async (_, beOut) => {
     believe();
     await start({ ...stuck, progressDeadlineSeconds: 600 });
-    await workflows.until(async () => (await doing()) === 'waiting for its machines');
+    await workflows.advanceUntil(async () => (await doing()) === 'waiting for its machines');
 
     await beOut();
     await workflows.temporal.advance(590_000);
@@ -731,7 +735,7 @@ describe('a rollout with a progress deadline', () => {
 
   it('does not wait on a timer while it is paused or at rest', async () => {
     await start({ ...stuck, paused: true, progress: 'paused', sets: [{ ...set, active: 2, closed: true }] });
-    await workflows.until(async () => (await doing()).startsWith('waiting for its machines'));
+    await workflows.advanceUntil(async () => (await doing()).startsWith('waiting for its machines'));
     const { events } = await handle.fetchHistory();
     expect(events?.some((event) => event.timerStartedEventAttributes)).toBe(false);
   });

@@ -21,7 +21,7 @@ const {
   startRunning,
   untilRefused,
   tryAgain,
-  until,
+  advanceUntil,
   untilCancelled,
   advance,
   now,
@@ -32,7 +32,7 @@ describe('a refusal', () => {
   it('[mcm 57 partly] that says NotFound to a deletion means that there is nothing to delete', async () => {
     cloud.deleteVm = () => refuse('NotFound');
     await start();
-    await until(() => cluster.machine.stage === 'joining');
+    await advanceUntil(() => cluster.machine.stage === 'joining');
     touch({ deletingSince: time() });
     await observe();
     await workflow().result();
@@ -52,8 +52,8 @@ describe('the deletion of a machine', () => {
     };
     await observe();
 
-    await until(() => cluster.steps.includes('uncordonNode'));
-    await until(async () => (await described()).doing === 'running');
+    await advanceUntil(() => cluster.steps.includes('uncordonNode'));
+    await advanceUntil(async () => (await described()).doing === 'running');
     expect(cloud.deletions).toEqual([]);
   });
 
@@ -72,12 +72,12 @@ describe('the deletion of a machine', () => {
     cluster.drainNode = untilCancelled;
     touch({ deletingSince: time() });
     await observe();
-    await until(() => cluster.drains === 1);
+    await advanceUntil(() => cluster.drains === 1);
 
     cluster.machine = before; // its cluster was restored from a backup
     await workflow().signal(refreshSignal);
 
-    await until(async () => (await described()).doing === 'running');
+    await advanceUntil(async () => (await described()).doing === 'running');
     expect(cluster.steps).toContain('uncordonNode');
     expect(cluster.written.filter(({ stage }) => stage === 'deleting')).toHaveLength(1);
     expect([cluster.drains, cloud.deletions]).toEqual([1, []]);
@@ -97,13 +97,13 @@ describe('the deletion of a VM', () => {
     touch({ deletingSince: time() });
     cloud.deleteVm = () => ({ state: 'deleting', nodeNames: [] });
     await observe();
-    await until(async () => (await described()).waitingFor?.startsWith('the cloud to finish since ') === true);
+    await advanceUntil(async () => (await described()).waitingFor?.startsWith('the cloud to finish since ') === true);
     expect(await described()).not.toHaveProperty('blockedOn');
     await workflow().terminate();
 
     const { machine, node } = cluster;
     await start({ machine, node, wasRead: true, drained: true, vmDeletedMs: Date.now() - 600_000 });
-    await until(async () => (await described()).blockedOn === 'CloudApi');
+    await advanceUntil(async () => (await described()).blockedOn === 'CloudApi');
     const { searchAttributes } = await workflow().describe();
     expect(searchAttributes).toMatchObject({ MillwrightBlockedOn: ['CloudApi'] });
     await workflow().terminate();
@@ -203,7 +203,7 @@ describe('the deletion of a VM', () => {
 
   it('[invariant 2 partly] reckons with a VM that is not listed yet from an answered create call until the node has joined', async () => {
     await start();
-    await until(() => cluster.machine.stage === 'joining');
+    await advanceUntil(() => cluster.machine.stage === 'joining');
     await remove();
 
     expect(cloud.deletions).toMatchObject([{ providerID: vm.providerID, outcomeUnknown: true }]);
@@ -223,10 +223,10 @@ describe('the deletion of a VM', () => {
     });
     cloud.ensureVm = () => answered.then(() => vm);
     await start();
-    await until(() => cloud.asked.length === 1);
+    await advanceUntil(() => cloud.asked.length === 1);
     touch({ deletingSince: time() });
     await observe();
-    await until(async () => {
+    await advanceUntil(async () => {
       const [call] = (await workflow().describe()).raw.pendingActivities ?? [];
       return call?.state === 3; // PENDING_ACTIVITY_STATE_CANCEL_REQUESTED
     });
@@ -268,7 +268,7 @@ describe('the deletion of a VM', () => {
     await tryAgain();
     moveClass('b');
     await workflow().signal(retryNowSignal);
-    await until(() => cluster.machine.stage === 'joining');
+    await advanceUntil(() => cluster.machine.stage === 'joining');
     await remove();
 
     expect(cloud.deletions.map(({ providerSpec }) => providerSpec)).toEqual([{ zone: 'a' }, { zone: 'b' }]);
@@ -285,7 +285,7 @@ describe('the deletion of a VM', () => {
       (providerSpec as { zone: string }).zone === 'a' ? refuse('Unauthenticated') : { state: 'gone', nodeNames: [] };
     touch({ deletingSince: time() });
     await observe();
-    await until(async () => (await described()).lastError?.code === 'Unauthenticated');
+    await advanceUntil(async () => (await described()).lastError?.code === 'Unauthenticated');
 
     expect(cloud.deletions.map(({ providerSpec }) => providerSpec)).toEqual([{ zone: 'a' }, { zone: 'b' }]);
     expect(cluster.steps).not.toContain('tearDown');
@@ -301,7 +301,7 @@ describe('the deletion of a VM', () => {
     await untilRefused(1);
     touch({ deletingSince: time() });
     await observe();
-    await until(() => cloud.deletions.length === 2);
+    await advanceUntil(() => cloud.deletions.length === 2);
     await workflow().terminate();
     await start();
     await workflow().result();
@@ -313,7 +313,7 @@ describe('the deletion of a VM', () => {
   it('needs no class in another run either, where nothing was asked of any cloud', async () => {
     cluster.reading = { version: '0', problem: 'MachineClass "small" does not exist' };
     await start();
-    await until(async () => (await described()).blockedOn === 'Source');
+    await advanceUntil(async () => (await described()).blockedOn === 'Source');
     await workflow().terminate();
     await start();
     touch({ deletingSince: time() });
@@ -330,7 +330,7 @@ describe('the deletion of a VM', () => {
     await untilRefused(1);
     moveClass('b');
     await workflow().signal(retryNowSignal);
-    await until(() => cluster.machine.stage === 'joining');
+    await advanceUntil(() => cluster.machine.stage === 'joining');
     await remove();
 
     expect(cloud.deletions.map(({ providerSpec }) => providerSpec)).toEqual([{ zone: 'b' }]);
@@ -342,7 +342,7 @@ describe('the deletion of a VM', () => {
     cloud.deleteVm = () => refuse('Unauthenticated');
     touch({ deletingSince: time() });
     await observe();
-    await until(async () => (await described()).lastError?.code === 'Unauthenticated');
+    await advanceUntil(async () => (await described()).lastError?.code === 'Unauthenticated');
 
     expect((await described()).unblock).toMatch(
       /^Correct the credentials .* The VM was made by provider played from MachineClass small, generation 1, .* millwright.dev\/places/,
@@ -386,7 +386,7 @@ describe('the deletion of a machine that machine-controller-manager has begun to
     cloud.deleteVm = () => refuse('OutOfRange');
     touch({ ...cluster.withFinalizer, deletingSince: time() });
     await start();
-    await until(async () => (await described()).lastError?.code === 'OutOfRange');
+    await advanceUntil(async () => (await described()).lastError?.code === 'OutOfRange');
 
     const { searchAttributes } = await workflow().describe();
     expect(searchAttributes).toMatchObject({ MillwrightBlockedOn: ['CloudApi'] });
@@ -403,7 +403,7 @@ describe('the deletion of a machine that machine-controller-manager has begun to
     };
     touch({ ...cluster.withFinalizer, deletingSince: time() });
     await start();
-    await until(() => calls.length === 1);
+    await advanceUntil(() => calls.length === 1);
     await advance(60 * 60_000);
     const pauses = () => calls.slice(1).map((at, i) => Math.round((at - (calls[i] ?? 0)) / 1_000));
     expect(pauses().slice(0, 8)).toEqual([30, 30, 60, 120, 240, 480, 600, 600]);
@@ -419,7 +419,7 @@ describe('the deletion of a machine that machine-controller-manager has begun to
     cluster.isTargetGone = true;
     touch({ deletingSince: time() });
     await observe();
-    await until(async () => (await described()).blockedOn === 'KubernetesApi');
+    await advanceUntil(async () => (await described()).blockedOn === 'KubernetesApi');
     expect((await described()).unblock).toContain('send the signal forceDeletion: it leaves the Node');
 
     await workflow().signal(forceDeletionSignal);
@@ -533,7 +533,7 @@ describe('the deletion of a machine without a VM', () => {
     touch({ ...cluster.withFinalizer, stage: 'running', providerID: vm.providerID, nodeName: 'node-1' });
     await start();
     await deleteWithoutClass();
-    await until(async () => {
+    await advanceUntil(async () => {
       const { blockedOn, lastError } = await described();
       return blockedOn === 'Source' && lastError?.message.includes('without it Millwright cannot find the VM') === true;
     });
@@ -544,7 +544,7 @@ describe('the deletion of a machine without a VM', () => {
   it('[invariant 2 partly] asks the cloud when it interrupts a call', async () => {
     cloud.ensureVm = () => untilCancelled();
     await start();
-    await until(() => cloud.asked.length === 1);
+    await advanceUntil(() => cloud.asked.length === 1);
     touch({ deletingSince: time() });
     await observe();
     await workflow().result();
@@ -556,8 +556,8 @@ describe('the deletion of a machine without a VM', () => {
     const { reading } = cluster;
     cluster.reading = { ...reading, cloud: { ...reading.cloud!, provider: 'misspelt' } };
     await start();
-    await until(async () => (await described()).doing === 'creating the VM');
-    await until(async () => ((await workflow().describe()).raw.pendingActivities ?? []).length > 0);
+    await advanceUntil(async () => (await described()).doing === 'creating the VM');
+    await advanceUntil(async () => ((await workflow().describe()).raw.pendingActivities ?? []).length > 0);
 
     await deleteWithoutClass();
     await workflow().result();

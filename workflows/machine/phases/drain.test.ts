@@ -5,7 +5,7 @@ import { refuse, setUpMachine } from '../../../test/support/played-machine.ts';
 import { retryNowSignal } from '../../messages.ts';
 import { forceDeletionSignal } from '../messages.ts';
 
-const { now, cluster, cloud, touch, workflow, described, observe, startAtRest, until, untilCancelled, time } =
+const { now, cluster, cloud, touch, workflow, described, observe, startAtRest, advanceUntil, untilCancelled, time } =
   setUpMachine();
 
 const blocked: DrainOutcome = {
@@ -18,7 +18,7 @@ async function deleteMachine(change: object = {}): Promise<void> {
   await startAtRest();
   touch({ deletingSince: time(), ...change });
   await observe();
-  await until(() => cluster.drains > 0);
+  await advanceUntil(() => cluster.drains > 0);
 }
 
 async function pendingActivities(): Promise<number> {
@@ -29,15 +29,15 @@ describe('a drain that a budget blocks', () => {
   it('[mcm 114 partly] holds no activity, and says what it waits for', async () => {
     cluster.drainNode = () => blocked;
     await deleteMachine();
-    await until(async () => (await described()).blockedOn === 'PodDisruptionBudget');
+    await advanceUntil(async () => (await described()).blockedOn === 'PodDisruptionBudget');
     expect(await described()).toMatchObject({
       doing: 'draining the node',
       waitingFor: 'the PodDisruptionBudget n/budget to allow the eviction of n/a, n/b and 5 more',
       unblock: expect.stringMatching(/^Make the pods of the budget healthy.* forceDeletion .* skipDrain /),
     });
     const waitsFor = 'the PodDisruptionBudget n/budget to allow the eviction of n/a, n/b and 5 more';
-    await until(() => cluster.written.at(-1)?.step?.waitsFor === waitsFor);
-    await until(async () => (await pendingActivities()) === 0);
+    await advanceUntil(() => cluster.written.at(-1)?.step?.waitsFor === waitsFor);
+    await advanceUntil(async () => (await pendingActivities()) === 0);
     await observe(); // what happens to the Node or the Machine meanwhile is no reason to ask sooner
     expect(cluster.drains).toBe(1);
     await workflow().terminate();
@@ -56,15 +56,15 @@ describe('a drain that a budget blocks', () => {
     cluster.drainNode = () => ({ ...blocked, mistake });
     await deleteMachine();
     const written = () => cluster.steps.filter((step) => step === 'writeStatus').length;
-    await until(async () => (await described()).waitingFor?.endsWith(`5 more (${mistake})`) === true);
-    await until(() => cluster.steps.at(-1) === 'writeStatus');
+    await advanceUntil(async () => (await described()).waitingFor?.endsWith(`5 more (${mistake})`) === true);
+    await advanceUntil(() => cluster.steps.at(-1) === 'writeStatus');
     const before = written();
 
     const first = (await workflow().describe()).runId;
     for (let count = 0; count < 500; count++) await observe();
     await workflow().signal(retryNowSignal);
-    await until(async () => (await workflow().describe()).runId !== first);
-    await until(async () => (await described()).waitingFor?.endsWith(`5 more (${mistake})`) === true);
+    await advanceUntil(async () => (await workflow().describe()).runId !== first);
+    await advanceUntil(async () => (await described()).waitingFor?.endsWith(`5 more (${mistake})`) === true);
     expect(written()).toBe(before);
     await workflow().terminate();
   });
@@ -72,7 +72,7 @@ describe('a drain that a budget blocks', () => {
   it('[mcm 54 partly] ends at once when it is forced', async () => {
     cluster.drainNode = ({ force }) => (force ? { kind: 'drained' } : blocked);
     await deleteMachine();
-    await until(async () => (await described()).blockedOn === 'PodDisruptionBudget');
+    await advanceUntil(async () => (await described()).blockedOn === 'PodDisruptionBudget');
     await workflow().signal(forceDeletionSignal);
     await workflow().result();
   });
@@ -105,20 +105,20 @@ describe('a drain that is stuck', () => {
     const blockers = async () =>
       ((await workflow().describe()).searchAttributes['MillwrightBlockedOn'] ?? []).filter(Boolean);
     await deleteMachine();
-    await until(async () => (await blockers())[0] === 'Drain');
+    await advanceUntil(async () => (await blockers())[0] === 'Drain');
     expect(await described()).toMatchObject({ waitingFor: 'n/a to end; volume v', blockedOn: 'Drain' });
     expect(cluster.written.at(-1)?.step).toEqual({
       kind: 'drain',
       state: 'processing',
       waitsFor: 'n/a to end; volume v',
     });
-    await until(() => cluster.drainRequest?.reported === 'abc');
+    await advanceUntil(() => cluster.drainRequest?.reported === 'abc');
 
     goOn();
-    await until(async () => (await blockers()).length === 0);
+    await advanceUntil(async () => (await blockers()).length === 0);
     expect(await described()).not.toHaveProperty('blockedOn');
     expect(cluster.written.at(-1)?.step).toEqual({ kind: 'drain', state: 'processing' });
-    await until(() => cluster.drains === 3);
+    await advanceUntil(() => cluster.drains === 3);
     expect(cluster.drainRequest).not.toHaveProperty('reported');
     await workflow().terminate();
   });
@@ -131,7 +131,7 @@ describe('a drain that is stuck', () => {
       return cluster.drains === 2 ? { kind: 'goesOn', refusals: {} } : refused;
     };
     await deleteMachine();
-    await until(() => cluster.drains === 4);
+    await advanceUntil(() => cluster.drains === 4);
 
     const [message] = waitingFor;
     expect(await described()).toMatchObject({ waitingFor: message, blockedOn: 'Drain' });
@@ -147,8 +147,8 @@ describe('a drain that is stuck', () => {
   it('is blocked on the API server while that refuses it', async () => {
     cluster.drainNode = () => refuse('PermissionDenied');
     await deleteMachine();
-    await until(async () => (await described()).blockedOn === 'KubernetesApi');
-    await until(() => cluster.drainRequest?.reported === 'noAnswer');
+    await advanceUntil(async () => (await described()).blockedOn === 'KubernetesApi');
+    await advanceUntil(() => cluster.drainRequest?.reported === 'noAnswer');
     await workflow().terminate();
   });
 });
@@ -206,7 +206,7 @@ describe('an edit of the drain timeout', () => {
   it('takes effect in one that a budget blocks', async () => {
     cluster.drainNode = ({ deadline }) => (now() >= Date.parse(deadline) ? { kind: 'drained' } : blocked);
     await deleteMachine();
-    await until(async () => (await described()).blockedOn === 'PodDisruptionBudget');
+    await advanceUntil(async () => (await described()).blockedOn === 'PodDisruptionBudget');
     touch({ limits: { ...cluster.machine.limits, drainSeconds: 0 } });
     await observe();
     await workflow().result();

@@ -17,7 +17,7 @@ const {
   joinNode,
   startRunning,
   startAtRest,
-  until,
+  advanceUntil,
   untilCancelled,
   now,
   time,
@@ -50,9 +50,9 @@ describe('a deleted Node of a Machine that has its VM replaced', () => {
 
   /** The Machine has another VM, under a token of its own, and its Node has joined. */
   async function expectReplaced(): Promise<void> {
-    await until(() => cluster.machine.stage === 'joining');
+    await advanceUntil(() => cluster.machine.stage === 'joining');
     await joinNode();
-    await until(() => cluster.machine.stage === 'running');
+    await advanceUntil(() => cluster.machine.stage === 'running');
     expect([vms.length, most, cluster.replacements]).toEqual([1, 1, 1]);
     expect(cluster.machine).toMatchObject({ providerID: vms[0], nodeName: 'node-1' });
     const { uid } = cluster.machine;
@@ -66,9 +66,9 @@ describe('a deleted Node of a Machine that has its VM replaced', () => {
     await startRunning();
     const before = cluster.steps.length;
     await deleteNode();
-    await until(() => calls === 1);
+    await advanceUntil(() => calls === 1);
     await workflow().signal(retryNowSignal);
-    await until(() => calls === 2);
+    await advanceUntil(() => calls === 2);
     await workflow().signal(retryNowSignal);
     await expectReplaced();
 
@@ -98,7 +98,7 @@ describe('a deleted Node of a Machine that has its VM replaced', () => {
       const before = cluster.steps.length;
       cluster.before = (each) => each === step && refuse('Unavailable');
       await deleteNode();
-      await until(() => cluster.steps.slice(before).includes(step));
+      await advanceUntil(() => cluster.steps.slice(before).includes(step));
       await workflow().terminate();
       cluster.before = () => undefined;
       await start();
@@ -116,7 +116,7 @@ describe('a deleted Node of a Machine that has its VM replaced', () => {
         return refuse('Canceled');
       };
       await deleteNode();
-      await until(async () => (await described()).blockedOn === 'CloudApi');
+      await advanceUntil(async () => (await described()).blockedOn === 'CloudApi');
       cloud.deleteVm = deleteNow;
       cluster.node = { state: 'absent' };
       if (when === 'in a new run') workflow().lengthen(600);
@@ -131,13 +131,13 @@ describe('a deleted Node of a Machine that has its VM replaced', () => {
     await startRunning();
     cloud.deleteVm = () => refuse('Unavailable');
     await deleteNode();
-    await until(async () => (await described()).blockedOn === 'CloudApi');
+    await advanceUntil(async () => (await described()).blockedOn === 'CloudApi');
     const { length } = cloud.deletions;
     await joinNode();
-    await until(async () => (await described()).doing === 'running');
+    await advanceUntil(async () => (await described()).doing === 'running');
     cluster.node = { state: 'absent' };
     await observe();
-    await until(async () => (await described()).doing === 'watching an unhealthy node');
+    await advanceUntil(async () => (await described()).doing === 'watching an unhealthy node');
 
     expect(cloud.deletions).toHaveLength(length);
   });
@@ -148,11 +148,11 @@ describe('a deleted Node of a Machine that has its VM replaced', () => {
     await startAtRest();
     const { runId } = await workflow().describe();
     await deleteNode();
-    await until(() => cluster.machine.stage === 'joining');
+    await advanceUntil(() => cluster.machine.stage === 'joining');
     await joinNode();
-    await until(() => cluster.machine.stage === 'running');
+    await advanceUntil(() => cluster.machine.stage === 'running');
 
-    await until(async () => (await workflow().describe()).runId !== runId);
+    await advanceUntil(async () => (await workflow().describe()).runId !== runId);
     expect(await described()).toMatchObject({ doing: 'running', providerID: vms[0] });
   });
 
@@ -161,7 +161,7 @@ describe('a deleted Node of a Machine that has its VM replaced', () => {
     await workflow().terminate();
     touch({ providerID: undefined } as unknown as Parameters<typeof touch>[0]);
     await start();
-    await until(async () => (await described()).doing === 'running');
+    await advanceUntil(async () => (await described()).doing === 'running');
 
     expect(cloud.deletions).toEqual([]);
   });
@@ -171,7 +171,7 @@ describe('a deleted Node of a Machine that has its VM replaced', () => {
     const deleteNow = cloud.deleteVm;
     cloud.deleteVm = async (request) => (cloud.deletions.length === 1 ? untilCancelled() : deleteNow(request));
     await deleteNode();
-    await until(() => cloud.deletions.length === 1);
+    await advanceUntil(() => cloud.deletions.length === 1);
     touch({ deletingSince: time() });
     await observe();
     await workflow().result();
@@ -185,7 +185,7 @@ describe('a deleted Node of a Machine that has its VM replaced', () => {
 describe('a Node that is deleted while it is taken over', () => {
   it('has its Machine deleted at once, though the answer to what was written on it says so first', async () => {
     await start();
-    await until(async () => (await waitingFor()) === 'node node-1 to register');
+    await advanceUntil(async () => (await waitingFor()) === 'node node-1 to register');
     cluster.before = async (step) => {
       if (step !== 'syncNode') return;
       cluster.before = () => undefined;
@@ -193,7 +193,7 @@ describe('a Node that is deleted while it is taken over', () => {
     };
     await joinNode();
     const sinceMs = now();
-    await until(() => cluster.steps.includes('deleteMachine'));
+    await advanceUntil(() => cluster.steps.includes('deleteMachine'));
 
     expect(now()).toBe(sinceMs);
   });
@@ -204,9 +204,9 @@ describe('a Node that is found by its provider ID', () => {
     const { nodeName: _, ...nameless } = vm;
     cloud.ensureVm = () => nameless;
     await start();
-    await until(async () => (await waitingFor()) === 'the cloud to name the node');
+    await advanceUntil(async () => (await waitingFor()) === 'the cloud to name the node');
     await joinNode();
-    await until(async () => (await described()).doing === 'running');
+    await advanceUntil(async () => (await described()).doing === 'running');
 
     expect(cluster.machine).toMatchObject({ nodeName: 'node-1', providerID: vm.providerID });
     expect(cluster.synced.at(-1)).toMatchObject({ stage: 'running', nodeName: 'node-1' });

@@ -14,7 +14,7 @@ const {
   observe,
   joinNode,
   startRunning,
-  until,
+  advanceUntil,
   untilCancelled,
   time,
 } = setUpMachine();
@@ -43,7 +43,7 @@ describe('a Machine whose VM the cloud is about to take away', () => {
   it('has the taint written on its Node, and has failed', async () => {
     await startRunning();
     await say(`played:///elsewhere/${vm.providerID.split('/').at(-1)}`); // another place: it is the same VM
-    await until(() => cluster.machine.stage === 'failed');
+    await advanceUntil(() => cluster.machine.stage === 'failed');
     const note = `the VM is about to be taken away: node node-1 has the taint x (${reason})`;
     expect(cluster.synced.at(-1)).toMatchObject({ event: { reason: 'VmInterrupted', note } });
 
@@ -57,7 +57,7 @@ describe('a Machine whose VM the cloud is about to take away', () => {
     await say('played:///vm-of-old');
     await described();
     await observe();
-    await until(async () => (await described()).doing === 'running');
+    await advanceUntil(async () => (await described()).doing === 'running');
     expect(cluster.steps).not.toContain('markInterrupted');
     expect(cluster.machine.stage).toBe('running');
   });
@@ -67,11 +67,11 @@ describe('a Machine whose VM the cloud is about to take away', () => {
     let isDown = true;
     cluster.before = (step) => step === 'markInterrupted' && isDown && refuse('Unavailable');
     await say(vm.providerID);
-    await until(async () => (await described()).blockedOn === 'KubernetesApi');
+    await advanceUntil(async () => (await described()).blockedOn === 'KubernetesApi');
     expect(cluster.machine.stage).toBe('running');
     isDown = false;
     await workflow().signal(retryNowSignal);
-    await until(() => cluster.machine.stage === 'failed');
+    await advanceUntil(() => cluster.machine.stage === 'failed');
   });
 });
 
@@ -79,7 +79,7 @@ describe('a Machine whose Node says that its VM is about to be taken away', () =
   it('has failed at once, though the Node is healthy, and writes that once', async () => {
     await startRunning();
     await mark(taint);
-    await until(async () => (await described()).doing === 'waiting to be replaced');
+    await advanceUntil(async () => (await described()).doing === 'waiting to be replaced');
     expect(cluster.machine.stage).toBe('failed');
     expect(cluster.synced.at(-1)).toMatchObject(failure);
 
@@ -93,24 +93,24 @@ describe('a Machine whose Node says that its VM is about to be taken away', () =
     await startRunning();
     cluster.node = { ...cluster.node, conditions: { Ready: 'False' }, resourceVersion: '7' } as typeof cluster.node;
     await observe();
-    await until(() => cluster.machine.stage === 'unhealthy');
+    await advanceUntil(() => cluster.machine.stage === 'unhealthy');
     await mark(taint);
-    await until(() => cluster.machine.stage === 'failed');
+    await advanceUntil(() => cluster.machine.stage === 'failed');
   });
 
   it('is running again when the Node says so no more and nobody has replaced it', async () => {
     await startRunning();
     await mark(taint);
-    await until(() => cluster.machine.stage === 'failed');
+    await advanceUntil(() => cluster.machine.stage === 'failed');
     await mark(undefined);
-    await until(() => cluster.machine.stage === 'running');
+    await advanceUntil(() => cluster.machine.stage === 'running');
   });
 
   it('has failed instead of joining', async () => {
     await start();
-    await until(async () => (await waitingFor()) === 'node node-1 to register');
+    await advanceUntil(async () => (await waitingFor()) === 'node node-1 to register');
     await joinNode({ interruption: taint });
-    await until(async () => (await described()).doing === 'waiting to be replaced');
+    await advanceUntil(async () => (await described()).doing === 'waiting to be replaced');
     expect(cluster.synced).toHaveLength(1);
     expect(cluster.synced[0]).toMatchObject({ ...failure, step: { ...failure.step, kind: 'join' } });
   });
@@ -120,7 +120,7 @@ describe('a Machine whose Node says that its VM is about to be taken away', () =
     cluster.drainNode = untilCancelled;
     touch({ deletingSince: time() });
     await observe();
-    await until(() => cluster.drains === 1);
+    await advanceUntil(() => cluster.drains === 1);
     const { length } = cluster.synced;
     await mark(taint);
     await workflow().signal(skipDrainSignal);

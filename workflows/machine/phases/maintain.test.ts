@@ -13,7 +13,7 @@ const {
   described,
   startAtRest,
   workflow,
-  until,
+  advanceUntil,
   untilCancelled,
   now,
   sleep,
@@ -26,9 +26,9 @@ describe('a machine at rest whose preservation changes', () => {
     await startAtRest();
     cluster.maintenance = 'write';
     await observe();
-    await until(() => cluster.maintenance === undefined);
+    await advanceUntil(() => cluster.maintenance === undefined);
     await observe();
-    await until(async () => (await described()).doing === 'running');
+    await advanceUntil(async () => (await described()).doing === 'running');
     expect([cluster.preserved, cluster.drains]).toEqual([[undefined], 0]);
   });
 
@@ -37,7 +37,7 @@ describe('a machine at rest whose preservation changes', () => {
     cluster.maintenance = 'write';
     await workflow().signal(refreshSignal);
     const sinceMs = now();
-    await until(() => written() === 1);
+    await advanceUntil(() => written() === 1);
     expect(now()).toBe(sinceMs);
   });
 
@@ -49,7 +49,7 @@ describe('a machine at rest whose preservation changes', () => {
     };
     await start();
     const sinceMs = now();
-    await until(() => written() === 1);
+    await advanceUntil(() => written() === 1);
     expect(now()).toBe(sinceMs);
   });
 
@@ -64,7 +64,7 @@ describe('a machine at rest whose preservation changes', () => {
     };
     cluster.maintenance = 'write';
     await observe();
-    await until(() => written() === 3);
+    await advanceUntil(() => written() === 3);
     expect(cluster.maintenance).toBeUndefined();
   });
 
@@ -74,11 +74,11 @@ describe('a machine at rest whose preservation changes', () => {
     touch({ preservedUntil });
     cluster.maintenance = 'write';
     await observe();
-    await until(() => written() === 1);
+    await advanceUntil(() => written() === 1);
     expect(await described()).toMatchObject({ doing: 'running', preservedUntil });
     cluster.after = (step) =>
       step === 'maintain' && delete (cluster.machine as { preservedUntil?: string }).preservedUntil;
-    await until(() => written() >= 2);
+    await advanceUntil(() => written() >= 2);
     expect(now()).toBeGreaterThanOrEqual(Date.parse(preservedUntil));
   });
 
@@ -87,11 +87,11 @@ describe('a machine at rest whose preservation changes', () => {
     touch({ preservedUntil: time(3_600_000) });
     cluster.maintenance = 'write';
     await observe();
-    await until(async () => written() === 1 && (await described()).doing === 'running');
+    await advanceUntil(async () => written() === 1 && (await described()).doing === 'running');
     const preservedUntil = time(1_000);
     touch({ preservedUntil });
     await observe();
-    await until(() => written() >= 2);
+    await advanceUntil(() => written() >= 2);
     expect(now()).toBeGreaterThanOrEqual(Date.parse(preservedUntil));
   });
 });
@@ -106,7 +106,7 @@ describe('a preserved machine that has failed', () => {
 
   it('is drained without a cordon, and then says so', async () => {
     await observe();
-    await until(async () => (await described()).doing === 'waiting to be replaced');
+    await advanceUntil(async () => (await described()).doing === 'waiting to be replaced');
     expect(cluster.preserved).toEqual([undefined, { purpose: 'preservation', isDrained: true }]);
     expect(cluster.drainRequest).toMatchObject({
       purpose: 'preservation',
@@ -122,7 +122,7 @@ describe('a preserved machine that has failed', () => {
         ? { kind: 'stuck', reported: 'abc', isRefused: true, waitingFor, refusals: {} }
         : { kind: 'drained', left: '1 pod left: n/a' };
     await observe();
-    await until(async () => (await described()).doing === 'waiting to be replaced');
+    await advanceUntil(async () => (await described()).doing === 'waiting to be replaced');
     const [refused, left] = cluster.written.flatMap(({ event }) => event ?? []);
     expect(refused).toEqual({ reason: 'FailedDrain', note: `FailedPrecondition: ${waitingFor[0]}` });
     expect(left).toEqual({ reason: 'DrainTimeout', note: 'The drain timeout of 7200 s is over, with 1 pod left: n/a' });
@@ -147,11 +147,11 @@ describe('a preserved machine that has failed', () => {
   ])('is drained no more when %s', async (_, change, doing) => {
     cluster.drainNode = untilCancelled;
     await observe();
-    await until(() => cluster.drains === 1);
+    await advanceUntil(() => cluster.drains === 1);
     expect((await described()).doing).toBe('draining the node of a preserved machine');
     change();
     await observe();
-    await until(async () => (await described()).doing === doing);
+    await advanceUntil(async () => (await described()).doing === doing);
     expect(cluster.drains).toBe(1);
     expect(cluster.preserved).not.toContainEqual({ purpose: 'preservation', isDrained: true });
   });
@@ -162,17 +162,17 @@ describe('a preserved machine that has failed', () => {
     touch({ stageSince: time() });
     await observe();
     const waitingFor = 'the PodDisruptionBudget n/budget to allow the eviction of n/a';
-    await until(async () => (await described()).waitingFor === waitingFor);
-    await until(async () => ((await workflow().describe()).raw.pendingActivities ?? []).length === 0);
+    await advanceUntil(async () => (await described()).waitingFor === waitingFor);
+    await advanceUntil(async () => ((await workflow().describe()).raw.pendingActivities ?? []).length === 0);
     cluster.drainNode = () => ({ kind: 'drained' });
-    await until(() => cluster.preserved.some((drain) => drain?.isDrained));
+    await advanceUntil(() => cluster.preserved.some((drain) => drain?.isDrained));
     expect(cluster.drainRequest?.refusals).toEqual({ a: 1 });
   });
 
   it('shows that it could not be drained, and is drained again', async () => {
     cluster.drainNode = () => (cluster.drains === 1 ? refuse('PermissionDenied') : { kind: 'drained' });
     await observe();
-    await until(() => cluster.preserved.some((drain) => drain?.isDrained));
+    await advanceUntil(() => cluster.preserved.some((drain) => drain?.isDrained));
     const message = 'PermissionDenied: the cloud says PermissionDenied';
     expect(cluster.preserved.filter(Boolean)).toEqual([
       { purpose: 'preservation', isDrained: false, message },
@@ -183,18 +183,18 @@ describe('a preserved machine that has failed', () => {
   it('is drained by force when its label says so', async () => {
     cluster.drainNode = untilCancelled;
     await observe();
-    await until(() => cluster.drains === 1);
+    await advanceUntil(() => cluster.drains === 1);
     cluster.drainNode = () => ({ kind: 'drained' });
     touch({ forceDrain: true });
     await observe();
-    await until(() => cluster.drainRequest?.force === true);
-    await until(() => cluster.maintenance === undefined);
+    await advanceUntil(() => cluster.drainRequest?.force === true);
+    await advanceUntil(() => cluster.maintenance === undefined);
   });
 
   it('is deleted at once when somebody deletes it', async () => {
     cluster.drainNode = untilCancelled;
     await observe();
-    await until(() => cluster.drains === 1);
+    await advanceUntil(() => cluster.drains === 1);
     cluster.drainNode = () => ({ kind: 'drained' });
     touch({ deletingSince: time() });
     await observe();

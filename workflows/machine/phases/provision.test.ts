@@ -19,7 +19,7 @@ const {
   joinNode,
   untilRefused,
   tryAgain,
-  until,
+  advanceUntil,
   advance,
   now,
   time,
@@ -43,7 +43,7 @@ describe('a creation', () => {
 
     cluster.reading = { ...reading, version: '2' };
     await observe('2');
-    await until(() => cluster.machine.providerID === vm.providerID);
+    await advanceUntil(() => cluster.machine.providerID === vm.providerID);
     expect(cloud.asked).toHaveLength(1);
   });
 
@@ -55,14 +55,14 @@ describe('a creation', () => {
     correctClass();
     cluster.placeProblem = 'it would have 300000 bytes of annotations';
     await observe('2');
-    await until(async () => (await described()).lastError?.message === cluster.placeProblem);
+    await advanceUntil(async () => (await described()).lastError?.message === cluster.placeProblem);
 
     expect(await described()).toMatchObject({ blockedOn: 'Source', lastError: { code: 'InvalidArgument' } });
     expect(cloud.asked).toHaveLength(1);
 
     cluster.placeProblem = undefined;
     await workflow().signal(retryNowSignal);
-    await until(() => cluster.machine.providerID === vm.providerID);
+    await advanceUntil(() => cluster.machine.providerID === vm.providerID);
     expect(cloud.asked).toHaveLength(2);
   });
 
@@ -77,7 +77,7 @@ describe('a creation', () => {
     await start();
     await untilRefused(1);
     await workflow().signal(retryNowSignal);
-    await until(() => cluster.machine.providerID === vm.providerID);
+    await advanceUntil(() => cluster.machine.providerID === vm.providerID);
 
     expect(cloud.asked[1]).toMatchObject({ outcomeUnknown: true, token: cloud.asked[0]?.token });
   });
@@ -104,14 +104,14 @@ describe('a creation', () => {
     await start();
     await untilRefused(1);
     await workflow().signal(retryNowSignal);
-    await until(() => cloud.asked.length === 2);
+    await advanceUntil(() => cloud.asked.length === 2);
     expect(cloud.asked[1]).toMatchObject({ outcomeUnknown: true });
   });
 
   it('that fails leaves the identity of its VM for the deletion, as the cloud may not list it yet', async () => {
     cloud.ensureVm = () => ({ ...vm, state: 'failed', message: 'no host' });
     await start();
-    await until(() => cluster.machine.stage === 'failed');
+    await advanceUntil(() => cluster.machine.stage === 'failed');
 
     touch({ deletingSince: time() });
     await observe();
@@ -137,7 +137,7 @@ describe('a creation', () => {
     expect(await described()).toMatchObject({ blockedOn: 'CloudCapacity' });
 
     await workflow().signal(retryNowSignal);
-    await until(() => cluster.machine.stage === 'available');
+    await advanceUntil(() => cluster.machine.stage === 'available');
     expect(cloud.asked).toHaveLength(3);
   });
 
@@ -145,7 +145,7 @@ describe('a creation', () => {
     touch({ limits: { ...cluster.machine.limits, creationSeconds: 3 } });
     cloud.ensureVm = () => ({ state: 'creating', providerID: vm.providerID, addresses: [] });
     await start();
-    await until(() => cluster.machine.stage === 'failed');
+    await advanceUntil(() => cluster.machine.stage === 'failed');
 
     expect(now()).toBeGreaterThanOrEqual(Date.parse(cluster.machine.createdAt) + 3_000);
     expect(cluster.written.at(-1)?.step).toMatchObject({
@@ -180,7 +180,7 @@ describe('a creation', () => {
     correctClass();
 
     await workflow().signal(retryNowSignal);
-    await until(async () => (await described()).doing === 'watching an unhealthy node'); // it has none here
+    await advanceUntil(async () => (await described()).doing === 'watching an unhealthy node'); // it has none here
 
     expect(cloud.asked).toHaveLength(1);
     expect(cluster.machine.providerID).toBe(providerID);
@@ -198,7 +198,7 @@ describe('a creation', () => {
     const first = (await workflow().describe()).runId;
     for (let count = 0; count < 500; count++) await observe();
     await workflow().signal(retryNowSignal);
-    await until(async () => (await workflow().describe()).runId !== first);
+    await advanceUntil(async () => (await workflow().describe()).runId !== first);
     // Each new run asks once, and how many there are depends on how the signals came in.
     await untilRefused(4);
     if (cloud.asked.length < 5) await tryAgain();
@@ -236,11 +236,11 @@ describe('a creation', () => {
 
   it('[invariant 1 partly] is asked for where it was made after its run was lost, though its class says another place', async () => {
     await start();
-    await until(() => cluster.machine.stage === 'joining');
+    await advanceUntil(() => cluster.machine.stage === 'joining');
     correctClass();
     await workflow().terminate();
     await start();
-    await until(() => cloud.asked.length === 2);
+    await advanceUntil(() => cloud.asked.length === 2);
 
     expect(cloud.asked[1]).toMatchObject({ providerSpec: { zone: 'a' }, providerID: vm.providerID });
     expect(cluster.places).toMatchObject([{ providerSpec: { zone: 'a' } }]);
@@ -254,7 +254,7 @@ describe('a creation', () => {
     correctClass();
     await workflow().terminate();
     await start();
-    await until(() => cluster.machine.providerID === vm.providerID);
+    await advanceUntil(() => cluster.machine.providerID === vm.providerID);
 
     expect(cloud.asked.map(({ providerSpec }) => providerSpec)).toEqual([{ zone: 'a' }, { zone: 'a' }, { zone: 'b' }]);
     expect(cluster.places?.map(({ providerSpec }) => providerSpec)).toEqual([{ zone: 'a' }, { zone: 'b' }]);
@@ -268,7 +268,7 @@ describe('a creation', () => {
     cluster.withFinalizer = { managed: true, finalizers: ['ours'] };
     touch({ managed: false, finalizers: [] });
     await observe();
-    await until(() => cluster.machine.managed);
+    await advanceUntil(() => cluster.machine.managed);
     await untilRefused(2);
 
     expect(cluster.places).toMatchObject([{ providerSpec: { zone: 'a' } }]);
@@ -278,7 +278,7 @@ describe('a creation', () => {
     const providerID = 'played:///elsewhere/VM-1';
     touch({ ...cluster.withFinalizer, stage: 'joining', providerID, nodeName: 'node-1' });
     await start();
-    await until(async () => (await waitingFor()) === 'node node-1 to register');
+    await advanceUntil(async () => (await waitingFor()) === 'node node-1 to register');
 
     expect(cloud.asked).toMatchObject([{ providerID, outcomeUnknown: true }]);
     expect(cluster.machine.providerID).toBe(providerID);
@@ -288,18 +288,18 @@ describe('a creation', () => {
   it('[mcm 13 partly] makes no other VM when the provider cannot look up the one that the Machine names', async () => {
     cloud.ensureVm = ({ providerID }) => (providerID === undefined ? vm : refuse('Unimplemented'));
     await start();
-    await until(() => cluster.machine.stage === 'joining');
+    await advanceUntil(() => cluster.machine.stage === 'joining');
 
     // Asked again, as when a workflow was lost: the identity is all that there is.
     await workflow().terminate();
     await start();
-    await until(async () => (await waitingFor()) === 'node node-1 to register');
+    await advanceUntil(async () => (await waitingFor()) === 'node node-1 to register');
 
     expect(cloud.asked.map(({ providerID }) => providerID)).toEqual([undefined, vm.providerID]);
     expect(cluster.written.map(({ event }) => event?.reason)).toEqual(['VmCreated']);
     expect((await described()).lastError).toBeUndefined();
     await joinNode();
-    await until(() => cluster.machine.stage === 'running');
+    await advanceUntil(() => cluster.machine.stage === 'running');
   });
 
   it('[mcm 15 partly] asks again with growing pauses until the VM is set up, says why it is not, and takes no node before', async () => {
@@ -310,15 +310,15 @@ describe('a creation', () => {
       return { ...vm, state: 'uninitialized', ...(message !== '' && { message, lastKnownState: 'half' }) };
     };
     await start();
-    await until(() => cluster.machine.stage === 'joining');
+    await advanceUntil(() => cluster.machine.stage === 'joining');
     await joinNode();
-    await until(async () => (await waitingFor()) === 'the cloud to set up the VM');
+    await advanceUntil(async () => (await waitingFor()) === 'the cloud to set up the VM');
     message = 'no route yet';
-    await until(() => cluster.machine.stage === 'creating');
-    await until(async () => (await described()).blockedOn === 'CloudApi');
+    await advanceUntil(() => cluster.machine.stage === 'creating');
+    await advanceUntil(async () => (await described()).blockedOn === 'CloudApi');
     expect((await described()).lastError).toMatchObject({ code: 'Uninitialized', message });
     isSetUp = true;
-    await until(() => cluster.machine.stage === 'running');
+    await advanceUntil(() => cluster.machine.stage === 'running');
 
     expect(cloud.asked.length).toBeGreaterThanOrEqual(3);
     expect(cloud.asked.at(-1)?.lastKnownState).toBe('half');
@@ -343,10 +343,10 @@ describe('a creation', () => {
     expect(pauses().slice(0, 4)).toEqual([5_000, 6_250, 7_812.5, 9_765.625].map((ms) => expect.closeTo(ms, -1)));
     expect(askedAtMs.length).toBeLessThanOrEqual(8);
     isSetUp = true;
-    await until(() => cluster.machine.stage === 'joining');
+    await advanceUntil(() => cluster.machine.stage === 'joining');
     isSetUp = false;
     const before = askedAtMs.length;
-    await until(() => askedAtMs.length > before + 1);
+    await advanceUntil(() => askedAtMs.length > before + 1);
     expect(pauses().slice(before - 1)).toEqual([10_000, 5_000].map((ms) => expect.closeTo(ms, -1)));
   });
 
@@ -355,7 +355,7 @@ describe('a creation', () => {
     await start();
     await untilRefused(1);
     await workflow().signal(retryNowSignal);
-    await until(() => cluster.machine.stage === 'joining');
+    await advanceUntil(() => cluster.machine.stage === 'joining');
     expect(new Set(cloud.asked.map(({ token }) => token)).size).toBe(1);
     expect(cloud.asked.map(({ outcomeUnknown }) => outcomeUnknown)).toEqual([false, true]);
   });
@@ -363,7 +363,7 @@ describe('a creation', () => {
   it('[mcm 19 partly] fails and deletes its VM when the name of its node is that of another VM', async () => {
     cluster.isNodeTaken = true;
     await start();
-    await until(() => cluster.machine.stage === 'failed');
+    await advanceUntil(() => cluster.machine.stage === 'failed');
 
     expect(cluster.machine).toMatchObject({ providerID: vm.providerID });
     expect(cluster.machine.nodeName).toBeUndefined();
@@ -385,7 +385,7 @@ describe('a creation', () => {
     cluster.isNodeTaken = true;
     cloud.ensureVm = () => ({ ...vm, nodeName: 'm' });
     await start();
-    await until(() => cluster.machine.stage === 'joining');
+    await advanceUntil(() => cluster.machine.stage === 'joining');
     expect(cluster.machine.nodeName).toBe('m');
     expect(cloud.deletions).toEqual([]);
   });
@@ -395,10 +395,10 @@ describe('a creation', () => {
 
     it('[mcm 19 partly] fails, names no node and deletes its VM', async () => {
       await start();
-      await until(async () => (await waitingFor()) === 'node node-1 to register');
+      await advanceUntil(async () => (await waitingFor()) === 'node node-1 to register');
       cluster.node = { state: 'absent', notOwn };
       await observe();
-      await until(() => cluster.machine.stage === 'failed');
+      await advanceUntil(() => cluster.machine.stage === 'failed');
 
       expect(cluster.machine.nodeName).toBeUndefined();
       expect(cloud.deletions).toMatchObject([{ providerID: vm.providerID, outcomeUnknown: true }]);
@@ -411,12 +411,12 @@ describe('a creation', () => {
 
     it('waits on when that is not so any more once it is read', async () => {
       await start();
-      await until(async () => (await waitingFor()) === 'node node-1 to register');
+      await advanceUntil(async () => (await waitingFor()) === 'node node-1 to register');
       const [{ machine }, node] = [cluster, { state: 'absent', notOwn } as const];
       await workflow().signal(observedSignal, { machine, node });
-      await until(() => cluster.steps.at(-1) === 'observeMachine');
+      await advanceUntil(() => cluster.steps.at(-1) === 'observeMachine');
       await joinNode();
-      await until(() => cluster.machine.stage === 'running');
+      await advanceUntil(() => cluster.machine.stage === 'running');
 
       expect(cloud.deletions).toEqual([]);
     });
@@ -426,7 +426,7 @@ describe('a creation', () => {
     cluster.vmOwner = 'other';
     touch({ ...cluster.withFinalizer, providerID: vm.providerID, nodeName: 'node-1' });
     await start();
-    await until(() => cluster.machine.stage === 'failed');
+    await advanceUntil(() => cluster.machine.stage === 'failed');
 
     expect([cloud.asked, cloud.deletions]).toEqual([[], []]);
     expect(cluster.machine).toMatchObject({ providerID: vm.providerID });
@@ -448,7 +448,7 @@ describe('a creation', () => {
     cluster.vmOwner = before;
     touch({ ...cluster.withFinalizer, providerID: vm.providerID, nodeName: 'node-1' });
     await start();
-    await until(() => cluster.machine.stage === (before === undefined ? 'unhealthy' : 'failed'));
+    await advanceUntil(() => cluster.machine.stage === (before === undefined ? 'unhealthy' : 'failed'));
     cluster.vmOwner = after;
     touch({ deletingSince: time() });
     await observe();
@@ -460,9 +460,9 @@ describe('a creation', () => {
 
   it('does not ask whose the VM is that was made for it', async () => {
     await start();
-    await until(async () => (await waitingFor()) === 'node node-1 to register');
+    await advanceUntil(async () => (await waitingFor()) === 'node node-1 to register');
     await workflow().signal(retryNowSignal);
-    await until(() => cloud.asked.length === 2);
+    await advanceUntil(() => cloud.asked.length === 2);
 
     expect(cluster.steps).not.toContain('findVmOwner');
   });

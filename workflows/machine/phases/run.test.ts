@@ -2,7 +2,8 @@
 import { describe, expect, it } from '@jest/globals';
 import { setUpMachine, vm } from '../../../test/support/played-machine.ts';
 
-const { cluster, described, observe, joinNode, start, startAtRest, startRunning, time, touch, until } = setUpMachine();
+const { cluster, described, observe, joinNode, start, startAtRest, startRunning, time, touch, advanceUntil } =
+  setUpMachine();
 
 /** Somebody edits the Machine's node template, or what it says on the Node. */
 async function outdate(): Promise<void> {
@@ -17,7 +18,7 @@ describe('a Node that is outdated', () => {
     await startRunning();
     const before = synced();
     await outdate();
-    await until(() => cluster.node.state === 'present' && !cluster.node.outdated);
+    await advanceUntil(() => cluster.node.state === 'present' && !cluster.node.outdated);
     await observe();
     await described();
 
@@ -28,7 +29,7 @@ describe('a Node that is outdated', () => {
   it('is brought up to date before it is healthy', async () => {
     await startRunning();
     await joinNode({ outdated: true });
-    await until(() => cluster.node.state === 'present' && !cluster.node.outdated);
+    await advanceUntil(() => cluster.node.state === 'present' && !cluster.node.outdated);
   });
 
   it('is left alone where the API server refuses what it should get, until a watcher says again that it lacks that', async () => {
@@ -36,15 +37,15 @@ describe('a Node that is outdated', () => {
     cluster.isTemplateRefused = true;
     const before = synced();
     await outdate();
-    await until(() => synced() > before);
+    await advanceUntil(() => synced() > before);
     expect((await described()).doing).toBe('running');
     expect(synced()).toBe(before + 1);
 
     await observe();
-    await until(() => synced() > before + 1);
+    await advanceUntil(() => synced() > before + 1);
     cluster.isTemplateRefused = false;
     await observe();
-    await until(() => cluster.node.state === 'present' && !cluster.node.outdated);
+    await advanceUntil(() => cluster.node.state === 'present' && !cluster.node.outdated);
   });
 });
 
@@ -55,15 +56,15 @@ describe('an in-place update whose Node is gone', () => {
     const updateDueBy = time(60_000);
     touch({ stage: 'updating', updateDueBy });
     await observe();
-    await until(async () => (await described()).blockedOn === 'NodeHealth');
+    await advanceUntil(async () => (await described()).blockedOn === 'NodeHealth');
     expect(await described()).toMatchObject({ doing: 'its in-place update', until: updateDueBy });
 
     cluster.after = (step) => {
       if (step === 'maintain') delete (cluster.machine as { updateDueBy?: string }).updateDueBy;
     };
-    await until(() => cluster.steps.includes('maintain'));
+    await advanceUntil(() => cluster.steps.includes('maintain'));
     await observe();
-    await until(() => cluster.machine.stage === 'unhealthy');
+    await advanceUntil(() => cluster.machine.stage === 'unhealthy');
   });
 });
 
@@ -71,14 +72,14 @@ describe('a Machine that is not being deleted, and whose status says so', () => 
   it('is unhealthy where it has no Node', async () => {
     touch({ managed: true, finalizers: ['ours'], stage: 'deleting', providerID: vm.providerID });
     await start();
-    await until(() => cluster.machine.stage === 'unhealthy');
-    await until(async () => (await described()).doing === 'watching an unhealthy node');
+    await advanceUntil(() => cluster.machine.stage === 'unhealthy');
+    await advanceUntil(async () => (await described()).doing === 'watching an unhealthy node');
   });
 
   it('is available again where there are no Nodes and its cloud has the VM', async () => {
     const limits = { ...cluster.machine.limits, hasNoNode: true as const };
     touch({ managed: true, finalizers: ['ours'], stage: 'deleting', providerID: vm.providerID, limits });
     await start();
-    await until(() => cluster.machine.stage === 'available');
+    await advanceUntil(() => cluster.machine.stage === 'available');
   });
 });

@@ -16,7 +16,7 @@ const {
   start,
   startAtRest,
   touch,
-  until,
+  advanceUntil,
   workflow,
 } = setUpMachine();
 
@@ -29,7 +29,7 @@ async function startUnhealthy(): Promise<void> {
   touch({ limits: { ...cluster.machine.limits, healthSeconds } });
   await startAtRest();
   await setReady('Unknown');
-  await until(() => cluster.machine.stage === 'unhealthy');
+  await advanceUntil(() => cluster.machine.stage === 'unhealthy');
 }
 
 async function setReady(status: string): Promise<void> {
@@ -39,7 +39,7 @@ async function setReady(status: string): Promise<void> {
   await observe();
 }
 
-const untilAsked = () => until(() => cluster.machine.request !== undefined);
+const untilAsked = () => advanceUntil(() => cluster.machine.request !== undefined);
 const doing = async () => (await described()).doing;
 
 async function grant(watchedMs: number): Promise<void> {
@@ -66,7 +66,7 @@ describe('a Machine that names a VM and was restored without status', () => {
     ['is not ready', 'Unknown'],
   ])('asks its owner to be replaced when its Node %s, and does not fail by itself', async (_, ready) => {
     await restore(ready);
-    await until(() => cluster.machine.stage === 'unhealthy');
+    await advanceUntil(() => cluster.machine.stage === 'unhealthy');
     await untilAsked();
     await observe(undefined, ever);
     expect(cluster.written.map(({ stage }) => stage)).not.toContain('failed');
@@ -75,7 +75,7 @@ describe('a Machine that names a VM and was restored without status', () => {
 
   it('runs at once when its Node is healthy', async () => {
     await restore('True');
-    await until(() => cluster.machine.stage === 'running');
+    await advanceUntil(() => cluster.machine.stage === 'running');
     expect(cluster.written.map(({ stage }) => stage)).not.toContain('unhealthy');
   });
 });
@@ -93,9 +93,9 @@ describe('a Machine whose Node had joined', () => {
         if (name === step) backup ??= cluster.machine;
       };
       await start();
-      await until(() => cluster.machine.stage === 'joining');
+      await advanceUntil(() => cluster.machine.stage === 'joining');
       await joinNode();
-      await until(async () => (await doing()) === 'running');
+      await advanceUntil(async () => (await doing()) === 'running');
 
       cluster.machine = backup!;
       cluster.node = { state: 'absent' };
@@ -118,13 +118,13 @@ describe('a Machine that is unhealthy for its health timeout', () => {
     cluster.deployment = 'pool';
     await observe(undefined, ever);
     expect(cluster.machine.stage).toBe('unhealthy');
-    await until(
+    await advanceUntil(
       async () => (await described()).waitingFor?.startsWith('MachineDeployment pool to replace it') === true,
     );
     expect((await workflow().describe()).searchAttributes).toMatchObject({ MillwrightDeployment: ['pool'] });
 
     await grant(ever);
-    await until(() => cluster.machine.stage === 'failed');
+    await advanceUntil(() => cluster.machine.stage === 'failed');
     expect(cluster.written.at(-1)).toMatchObject({
       isTimed: false,
       event: { reason: 'HealthTimeout', note: 'node node-1 (Ready is Unknown) is unhealthy for more than 2 s' },
@@ -136,7 +136,7 @@ describe('a Machine that is unhealthy for its health timeout', () => {
     await untilAsked();
     const { askedAt } = cluster.machine.request!;
     await grant(0);
-    await until(() => cluster.machine.request === undefined);
+    await advanceUntil(() => cluster.machine.request === undefined);
     expect(cluster.machine.stage).toBe('unhealthy');
     expect(await doing()).toBe('watching an unhealthy node');
 
@@ -167,7 +167,7 @@ describe('a Machine that is unhealthy for its health timeout', () => {
     expect(cluster.machine.stage).toBe('unhealthy');
 
     await observe(undefined, ever);
-    await until(() => cluster.machine.stage === 'failed');
+    await advanceUntil(() => cluster.machine.stage === 'failed');
   });
 
   it('does not fail if its Node turns out to be healthy when it is read', async () => {
@@ -180,7 +180,7 @@ describe('a Machine that is unhealthy for its health timeout', () => {
     };
     touch({ request: { ...cluster.machine.request!, isGranted: true } });
     await observe(undefined, ever);
-    await until(() => cluster.machine.stage === 'running');
+    await advanceUntil(() => cluster.machine.stage === 'running');
     expect(cluster.written.filter(({ stage }) => stage === 'failed')).toEqual([]);
   });
 
@@ -190,7 +190,7 @@ describe('a Machine that is unhealthy for its health timeout', () => {
     const { healthSeconds: _, ...limits } = cluster.machine.limits;
     touch({ limits });
     await observe(undefined, ever);
-    await until(() => cluster.machine.request === undefined);
+    await advanceUntil(() => cluster.machine.request === undefined);
     expect((await described()).until).toBeUndefined();
   });
 });
