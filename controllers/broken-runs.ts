@@ -54,7 +54,7 @@ export function createBrokenRunController(
       type: machineEvents[reason].type,
       reason,
       action: reason,
-      note: 'a run of its workflow could not go on and was ended, and a new run took over; nothing has to be done',
+      note: 'a run of its workflow could not go on and was ended, and a new run took over: send signals such as --force again',
     });
   }
 

@@ -4,8 +4,10 @@
  */
 import { randomUUID } from 'node:crypto';
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
-import { searchAttributes } from '../api/names.ts';
+import { type Blocker, searchAttributes } from '../api/names.ts';
+import { progressQuery } from '../workflows/orphansweep/messages.ts';
 import { grpcCodeOf, grpcCodes } from './connection.ts';
+import { sweepType } from './schedules.ts';
 import type { Installation } from './workflows.ts';
 
 /** Search attribute that the server sets when five workflow tasks of a run have failed in a row. Older servers never do. */
@@ -37,24 +39,49 @@ export interface BrokenRun {
   readonly type: string;
 }
 
-/** How long the list may take, ms. */
+/** How long a list and a query may take, ms. */
 const timeoutMs = 30_000;
 
-/** The broken runs of an installation, by one list of the server that may be some seconds behind. Of older servers: none. */
-export async function listBrokenRuns({ client, name }: Installation): Promise<BrokenRun[]> {
+/** The broken runs of an installation, by lists of the server that may be some seconds behind. Older servers list sweeps alone. */
+export async function listBrokenRuns(to: Installation): Promise<BrokenRun[]> {
   const causes = brokenCauses.map((cause) => `'${cause}'`).join(', ');
-  const query = `${searchAttributes.installation} = '${name}' AND ${reportedProblems} IN (${causes}) AND ExecutionStatus = 'Running'`;
-  const found: BrokenRun[] = [];
-  try {
-    await client.withDeadline(Date.now() + timeoutMs, async () => {
-      for await (const { workflowId, runId, type } of client.workflow.list({ query })) {
-        found.push({ workflowId, runId, type });
-      }
-    });
-  } catch (error) {
-    if (grpcCodeOf(error) !== grpcCodes.invalidArgument) throw error; // older servers do not know the search attribute
+  const reported = await listOpen(to, `${reportedProblems} IN (${causes})`).catch((error: unknown) => {
+    if (grpcCodeOf(error) === grpcCodes.invalidArgument) return []; // older servers do not know the search attribute
+    throw error;
+  });
+  const waiting = await listOpen(to, heldSweeps);
+  const isReported = new Set(reported.map(({ runId }) => runId));
+  const found = [...reported];
+  for (const run of waiting) {
+    if (!isReported.has(run.runId) && (await isReplayRefused(to.client, run))) found.push(run);
   }
   return found;
+}
+
+/** Sweeps that wait for approval: for a day they have no workflow task that could fail. */
+const heldSweeps = `WorkflowType = '${sweepType}' AND ${searchAttributes.blockedOn} = '${'Brake' satisfies Blocker}'`;
+
+async function listOpen({ client, name }: Installation, which: string): Promise<BrokenRun[]> {
+  const query = `${searchAttributes.installation} = '${name}' AND ${which} AND ExecutionStatus = 'Running'`;
+  const found: BrokenRun[] = [];
+  await client.withDeadline(Date.now() + timeoutMs, async () => {
+    for await (const { workflowId, runId, type } of client.workflow.list({ query })) {
+      found.push({ workflowId, runId, type });
+    }
+  });
+  return found;
+}
+
+/** Whether a sweep cannot be replayed, as its answer to a query says. No answer says nothing. */
+async function isReplayRefused(client: Client, { workflowId, runId, type }: BrokenRun): Promise<boolean> {
+  if (type !== sweepType) return false;
+  try {
+    const handle = client.workflow.getHandle(workflowId, runId);
+    await client.withDeadline(Date.now() + timeoutMs, () => handle.query(progressQuery));
+    return false;
+  } catch (error) {
+    return error instanceof Error && error.message.includes('[TMPRL1100]');
+  }
 }
 
 /**
@@ -62,11 +89,13 @@ export async function listBrokenRuns({ client, name }: Installation): Promise<Br
  * between, whatever starts the workflow of a lost run starts this one.
  * @returns whether the run was still broken; otherwise nothing is done
  */
-export async function replaceBrokenRun({ client }: Installation, { workflowId, runId }: BrokenRun): Promise<boolean> {
+export async function replaceBrokenRun({ client }: Installation, run: BrokenRun): Promise<boolean> {
+  const { workflowId, runId } = run;
   const handle = client.workflow.getHandle(workflowId, runId);
   try {
     const { searchAttributes: shown } = await handle.describe();
-    if (!isBroken(shown[reportedProblems])) return false;
+    const isStill = isBroken(shown[reportedProblems]) || (await isReplayRefused(client, run));
+    if (!isStill) return false;
     const begin = await readBegin(client, { workflowId, runId });
     await handle.terminate('its history and its code disagree: a new run takes over');
     await startNext(client, workflowId, begin);

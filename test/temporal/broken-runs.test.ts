@@ -40,11 +40,13 @@ const place = { provider: 'none', providerSpec: {}, credentials: [] };
 const away = async () => {
   throw ApplicationFailure.create({ type: 'Unavailable', message: 'away', nonRetryable: true });
 };
+const source = { object: { name: 'class', uid: 'class-uid' }, ...place };
 const machineToTag = { uid: 'm-uid', name: 'm', providerID: 'x:///m', place: 0, removedTags: [] };
 const activities = {
   observeMachine: async ({ name }: ObjectRef) => (name === 'mistake' ? {} : away()),
   observeOwner: away,
-  readSweepScope: away,
+  readSweepScope: async ({ namespace }: { namespace: string }) =>
+    namespace === 'held' ? { sources: [source] } : away(),
   readSource: async () => ({ version: '1', cloud: place }),
   readTagUpdate: async () => ({ tags: {}, places: [place], machines: [machineToTag], last: 'm' }),
   noteVmTags: async () => 'noted',
@@ -70,7 +72,7 @@ async function startWorker(workflowBundle: { code: string }): Promise<void> {
 }
 
 /** Starts a workflow with an argument that the runs before it have left. */
-function start(type: string, workflowId: string, input: object): Promise<WorkflowHandle> {
+function start(type: string, workflowId: string, input: object, blockedOn = 'CloudApi'): Promise<WorkflowHandle> {
   return client.workflow.start(type, {
     taskQueue: installation.name,
     workflowId,
@@ -81,7 +83,7 @@ function start(type: string, workflowId: string, input: object): Promise<Workflo
     typedSearchAttributes: [
       { key: installationKey, value: installation.name },
       { key: deploymentKey, value: 'pool' },
-      { key: blockedOnKey, value: 'CloudApi' },
+      { key: blockedOnKey, value: blockedOn },
     ],
   });
 }
@@ -94,10 +96,10 @@ const hasBegun = async (handle: WorkflowHandle) =>
   (await eventsOf(handle)).some(
     (event) => event.activityTaskScheduledEventAttributes ?? event.timerStartedEventAttributes,
   );
-const isOf = (type: string) => (run: BrokenRun) => run.type === type;
 /** Only a claim asks for a workflow by its id. */
 const idOf = (type: string) =>
   type === 'machineLimits' ? limitsWorkflowId(installation.name, 'n') : `${installation.name}/${type}`;
+const isOf = (type: string) => (run: BrokenRun) => run.workflowId === idOf(type);
 
 beforeAll(async () => {
   client = new Client({ connection: await connectTemporal() });
@@ -110,7 +112,9 @@ beforeAll(async () => {
     await bundleChanged((code) => code.replace(/timer: 1,\s+activity: 1,/, 'timer: 36, activity: 36,')),
   );
   const started = await Promise.all(types.map((type) => start(type, idOf(type), inputs[type])));
-  for (const handle of started) await until('it has started an activity or a timer', () => hasBegun(handle));
+  // It has no worker for its provider, so nothing ends that it waits for.
+  const held = await start('orphanSweep', idOf('held'), { ...scope, namespace: 'held', dryRun: false }, 'Brake');
+  for (const handle of [...started, held]) await until('it has started an activity or a timer', () => hasBegun(handle));
   await end();
   await startWorker(await loadWorkflowBundle());
   for (const handle of started) await handle.signal('refresh');
@@ -163,6 +167,20 @@ it.each(types)('a broken run of type %s is found, and the next one goes on with 
   expect(await staticSummary()).toBe(`the ${type}`);
   expect(blocked).toMatchObject({ blockedOn: 'WorkflowTask', isBroken: true });
   expect(await replaceBrokenRun(installation, broken)).toBe(false);
+});
+
+it('a sweep that waits for approval is found, although it has no workflow task that fails', async () => {
+  const isHeld = isOf('held');
+  const handle = client.workflow.getHandle(idOf('held'));
+  const broken = await until('it is listed', async (see) => see(await listBrokenRuns(installation)).find(isHeld));
+  const failed = (await eventsOf(handle)).filter((event) => event.workflowTaskFailedEventAttributes);
+
+  expect(failed).toEqual([]);
+  expect(broken).toBeDefined();
+  expect(await replaceBrokenRun(installation, broken!)).toBe(true);
+  await until('it goes on', async (see) => see(await hasCompletedTask(handle)));
+  expect((await listBrokenRuns(installation)).some(isHeld)).toBe(false);
+  expect(await replaceBrokenRun(installation, { ...broken!, runId: (await handle.describe()).runId })).toBe(false);
 });
 
 it('a run whose code throws is none: it goes on with a build that is correct', async () => {
