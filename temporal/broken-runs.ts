@@ -37,6 +37,9 @@ export interface BrokenRun {
   readonly type: string;
 }
 
+/** Search attribute of runs that a Schedule has started. It would not know of another one, and start the next beside it. */
+const scheduledBy = 'TemporalScheduledById';
+
 /** How long the list may take, ms. */
 const timeoutMs = 30_000;
 
@@ -59,7 +62,7 @@ export async function listBrokenRuns({ client, name }: Installation): Promise<Br
 
 /**
  * Terminates a run and starts the next one, with the first argument alone, as for a lost run. If this process ends in
- * between, whatever starts the workflow of a lost run starts this one.
+ * between, whatever starts the workflow of a lost run starts this one. A run of a Schedule is followed by that alone.
  * @returns whether the run was still broken; otherwise nothing is done
  */
 export async function replaceBrokenRun({ client }: Installation, { workflowId, runId }: BrokenRun): Promise<boolean> {
@@ -69,7 +72,7 @@ export async function replaceBrokenRun({ client }: Installation, { workflowId, r
     if (!isBroken(shown[reportedProblems])) return false;
     const begin = await readBegin(client, { workflowId, runId });
     await handle.terminate('its history and its code disagree: a new run takes over');
-    await startNext(client, workflowId, begin);
+    if (!(scheduledBy in begin.attributes)) await startNext(client, workflowId, begin);
     return true;
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return false;

@@ -1,7 +1,7 @@
 /** Runs whose history and code disagree, of each type of workflow: they are found, ended, and followed by another run. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { Client, type WorkflowHandle } from '@temporalio/client';
+import { Client, type ScheduleHandle, ScheduleOverlapPolicy, type WorkflowHandle } from '@temporalio/client';
 import { ApplicationFailure, defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import { type NativeConnection, Worker } from '@temporalio/worker';
 import type { ObjectRef } from '../../api/model/ref.ts';
@@ -58,6 +58,7 @@ let client: Client;
 let connection: NativeConnection;
 let installation: Installation;
 let end: () => Promise<void>;
+let scheduled: Awaited<ReturnType<typeof startScheduled>>;
 
 async function startWorker(workflowBundle: { code: string }): Promise<void> {
   const taskQueue = installation.name;
@@ -69,21 +70,46 @@ async function startWorker(workflowBundle: { code: string }): Promise<void> {
   };
 }
 
-/** Starts a workflow with an argument that the runs before it have left. */
-function start(type: string, workflowId: string, input: object): Promise<WorkflowHandle> {
-  return client.workflow.start(type, {
-    taskQueue: installation.name,
-    workflowId,
-    workflowTaskTimeout: '1 second',
-    args: [input, null],
-    retry: retryOfFailedRun,
-    staticSummary: `the ${type}`,
-    typedSearchAttributes: [
-      { key: installationKey, value: installation.name },
-      { key: deploymentKey, value: 'pool' },
-      { key: blockedOnKey, value: 'CloudApi' },
-    ],
+/** Options of a workflow with an argument that the runs before it have left. */
+const optionsOf = (type: string, workflowId: string, input: object) => ({
+  taskQueue: installation.name,
+  workflowId,
+  workflowTaskTimeout: '1 second' as const,
+  args: [input, null],
+  retry: retryOfFailedRun,
+  staticSummary: `the ${type}`,
+  typedSearchAttributes: [
+    { key: installationKey, value: installation.name },
+    { key: deploymentKey, value: 'pool' },
+    { key: blockedOnKey, value: 'CloudApi' },
+  ],
+});
+
+const start = (type: string, workflowId: string, input: object) =>
+  client.workflow.start(type, optionsOf(type, workflowId, input));
+
+/** Has a Schedule start a sweep. Answers both. */
+async function startScheduled() {
+  const scheduleId = `${installation.name}/scheduled`;
+  const workflow = optionsOf('orphanSweep', scheduleId, inputs.orphanSweep);
+  const schedule = await client.schedule.create({
+    scheduleId,
+    spec: { intervals: [{ every: '1 day' }] },
+    action: { type: 'startWorkflow', workflowType: 'orphanSweep', ...workflow },
+    policies: { overlap: ScheduleOverlapPolicy.SKIP },
+    state: { triggerImmediately: true },
   });
+  const [first = ''] = await until('it is started', async (see) => {
+    const started = see(await startedBy(schedule));
+    return started.length > 0 && started;
+  });
+  return { schedule, handle: client.workflow.getHandle(first) };
+}
+
+/** Ids of the workflows that a Schedule has started. */
+async function startedBy(schedule: ScheduleHandle): Promise<string[]> {
+  const { info } = await schedule.describe();
+  return info.recentActions.map(({ action }) => action.workflow.workflowId);
 }
 
 const eventsOf = async (handle: WorkflowHandle) => (await handle.fetchHistory()).events ?? [];
@@ -94,7 +120,10 @@ const hasBegun = async (handle: WorkflowHandle) =>
   (await eventsOf(handle)).some(
     (event) => event.activityTaskScheduledEventAttributes ?? event.timerStartedEventAttributes,
   );
-const isOf = (type: string) => (run: BrokenRun) => run.type === type;
+const isOf =
+  (type: string) =>
+  ({ type: each, workflowId }: Pick<BrokenRun, 'type' | 'workflowId'>) =>
+    each === type && workflowId !== scheduled.handle.workflowId;
 /** Only a claim asks for a workflow by its id. */
 const idOf = (type: string) =>
   type === 'machineLimits' ? limitsWorkflowId(installation.name, 'n') : `${installation.name}/${type}`;
@@ -109,13 +138,16 @@ beforeAll(async () => {
   await startWorker(
     await bundleChanged((code) => code.replace(/timer: 1,\s+activity: 1,/, 'timer: 36, activity: 36,')),
   );
-  const started = await Promise.all(types.map((type) => start(type, idOf(type), inputs[type])));
+  scheduled = await startScheduled();
+  const alone = await Promise.all(types.map((type) => start(type, idOf(type), inputs[type])));
+  const started = [scheduled.handle, ...alone];
   for (const handle of started) await until('it has started an activity or a timer', () => hasBegun(handle));
   await end();
   await startWorker(await loadWorkflowBundle());
   for (const handle of started) await handle.signal('refresh');
 });
 afterAll(async () => {
+  await scheduled.schedule.delete();
   for await (const { workflowId } of client.workflow.list({
     query: `${searchAttributes.installation} = '${installation.name}' AND ExecutionStatus = 'Running'`,
   }))
@@ -144,7 +176,7 @@ it('a claim of machines says that the tasks of the workflow fail which grants th
 
 it.each(types)('a broken run of type %s is found, and the next one goes on with the reference alone', async (type) => {
   const broken = await until('it is listed', async (see) => see(await listBrokenRuns(installation)).find(isOf(type)));
-  const blocked = (await listBlocked(installation)).find(({ type: each }) => each === type);
+  const blocked = (await listBlocked(installation)).find(isOf(type));
 
   expect(await replaceBrokenRun(installation, broken)).toBe(true);
 
@@ -163,6 +195,21 @@ it.each(types)('a broken run of type %s is found, and the next one goes on with 
   expect(await staticSummary()).toBe(`the ${type}`);
   expect(blocked).toMatchObject({ blockedOn: 'WorkflowTask', isBroken: true });
   expect(await replaceBrokenRun(installation, broken)).toBe(false);
+});
+
+it('a broken run of a Schedule is ended, and the next one is that of the Schedule', async () => {
+  const { schedule, handle } = scheduled;
+  const isScheduled = ({ workflowId }: BrokenRun) => workflowId === handle.workflowId;
+  const broken = await until('it is listed', async (see) => see(await listBrokenRuns(installation)).find(isScheduled));
+
+  expect(await replaceBrokenRun(installation, broken)).toBe(true);
+
+  const { runId, status } = await handle.describe();
+  expect([runId, status.name]).toEqual([broken.runId, 'TERMINATED']);
+  await until('the Schedule starts another one', async (see) => {
+    await schedule.trigger();
+    return see(await startedBy(schedule)).length > 1;
+  });
 });
 
 it('a run whose code throws is none: it goes on with a build that is correct', async () => {
