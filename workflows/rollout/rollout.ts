@@ -112,7 +112,9 @@ async function runOwner(ref: ObjectRef, kind: OwnerKind, before?: RolloutState):
     if (outcome === 'queued') run.clock = afterOutage(run.clock, Date.now());
     if (outcome === 'notKept') {
       void watchDeadline(run).catch(() => undefined);
-      await condition(() => run.refreshNow || seesOther(run) || isLong(), heldMs(run), {
+      const isSooner = run.nextAttemptMs < Date.now() + heldMs(run) && patched('next-attempt-of-a-held-step');
+      const pauseMs = isSooner ? Math.max(1, run.nextAttemptMs - Date.now()) : heldMs(run);
+      await condition(() => run.refreshNow || seesOther(run) || isLong(), pauseMs, {
         summary: 'next try to write what is not kept',
       });
     }
