@@ -46,7 +46,9 @@ export async function provision(state: MachineState): Promise<PhaseOutcome> {
     return watchRestored(state, 'from before its Node joined');
   }
   if (isNamed && Date.now() < state.nextPollMs) return done;
-  if (hasLostStatus(state) && patched('restored-without-status')) return watchRestored(state, 'without status');
+  if (hasLostStatus(state) && patched('restored-without-status') && !isFirst(state)) {
+    return watchRestored(state, 'without status');
+  }
 
   const doing = isNamed ? 'asking the cloud about the VM' : 'creating the VM';
   showRetry(state, { doing });
@@ -77,6 +79,11 @@ function wasNamedBefore({ creation }: MachineState): boolean {
 function hasLostStatus(state: MachineState): boolean {
   const { stage, limits } = state.machine;
   return stage === 'new' && wasNamedBefore(state) && limits.hasNoNode !== true;
+}
+
+/** Whether its VM was made for this very object, which was not restored: what was lost are the first status and the run. */
+function isFirst({ machine }: MachineState): boolean {
+  return machine.nodeNotBefore !== undefined && patched('vm-without-first-status');
 }
 
 /** Whether the Node of the VM that such a Machine names has joined: a backup from before that was restored. */
