@@ -15,6 +15,12 @@ export function noteWrite({ repeats }: MachineState, what: Repeated, text = '', 
   repeats[what] = nextRepeat(repeats[what], text, Date.now(), soonMs);
 }
 
+/** Notes that a phase has written the status. @param from what the phase began with */
+export function noteStatus({ repeats }: MachineState, from: string): void {
+  const next = nextRepeat(repeats.status, from, Date.now(), defaultSoonMs);
+  if (!isPaced(next) || patched('what-is-undone-has-a-pause')) repeats.status = next;
+}
+
 /** Whether a write has to wait: the same was made a moment ago, and is due again. */
 export function isHeld({ repeats }: MachineState, what: Repeated, text = ''): boolean {
   const last = repeats[what];
