@@ -232,6 +232,7 @@ async function runStep(run: OwnerRun, observed: OwnerView | undefined): Promise<
     run.nextAttemptMs = nextAttemptMs(known.view);
     const plan = planOwner(known, newName, isReportedLate(run.clock, view));
     if (isEmpty(plan)) countFailures(run, 0);
+    if (isEmpty(plan) && run.isHeld && patched('an-outage-that-is-over')) run.isHeld = false;
     const isHeld = isStepHeld(run, view);
     report(run, view, doingOf(view, isEmpty(plan)));
     if (isEmpty(plan)) return ownerNeeds(view).length === 0 && !run.isInvalid ? 'done' : 'waiting';
