@@ -220,10 +220,10 @@ export function providerKey(provider: string): string {
   return provider.toLowerCase();
 }
 
-/** Longest name of a provider. Temporal refuses names of task queues of more than 1,000 characters. */
+/** Longest name of a provider in a class. */
 export const maxProviderLength = 200;
 
-/** Why no worker can serve a provider of this name; undefined: one can. */
+/** Why a class may not name a provider; undefined: it may. Release 0.1.0 has made VMs with longer names. */
 export function providerNameProblem(provider: string): string | undefined {
   if (provider.length <= maxProviderLength) return undefined;
   const most = `${maxProviderLength} is the most for the task queue of its workers`;
@@ -233,6 +233,11 @@ export function providerNameProblem(provider: string): string | undefined {
 /** Task queue of a provider's cloud activities, in whatever language its worker is written. */
 export function providerTaskQueue(installation: string, provider: string): string {
   return `${installation}.provider-${providerKey(provider)}`;
+}
+
+/** Whether a provider can have workers: Temporal refuses a task queue whose name is longer, in characters. */
+export function canHaveWorkers(installation: string, provider: string): boolean {
+  return providerTaskQueue(installation, provider).length <= 1_000;
 }
 
 /** Task queue of the drains, which may last for hours and so hold no slot that anything else needs. */

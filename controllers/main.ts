@@ -3,7 +3,7 @@ import { hostname } from 'node:os';
 import { dialectOf } from '../api/dialects.ts';
 import type { MachineChange, WatchedObjects } from '../api/metrics.ts';
 import type { MachineLimits } from '../api/model/machine.ts';
-import { providerNameProblem } from '../api/names.ts';
+import { canHaveWorkers } from '../api/names.ts';
 import type { KubeObject } from '../api/objects.ts';
 import type { FreezeLimits } from '../api/owner/freeze.ts';
 import { deploymentOf } from '../api/owner/ownership.ts';
@@ -179,7 +179,7 @@ export function startControllers(options: ControllersOptions): Controllers {
       // It asks for its own sources alone.
       const list = async <T extends KubeObject>() => watched.list() as readonly KubeObject[] as readonly T[];
       const named = (await dialect.source.list(list)).map(({ provider }) => provider);
-      return [...new Set(named)].filter((provider) => providerNameProblem(provider) === undefined);
+      return [...new Set(named)].filter((provider) => canHaveWorkers(installation.name, provider));
     },
     objects() {
       const { machines, sets, deployments, nodes } = watches;

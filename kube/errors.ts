@@ -89,6 +89,11 @@ export function isTooManyRequests(error: unknown): error is StatusError | RateLi
   return hasCode(error, 429) || error instanceof RateLimitError;
 }
 
+/** Refused, such as for a missing right, and not just now: by a busy or broken server, or for expired credentials. */
+export function isRefused(error: unknown): error is StatusError {
+  return error instanceof StatusError && error.code < 500 && ![401, 429].includes(error.code);
+}
+
 /** The resourceVersion or continue token is too old: list again (410). */
 export function isGone(error: unknown): error is StatusError {
   return hasCode(error, 410);

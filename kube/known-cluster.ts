@@ -1,7 +1,7 @@
 /** Keeps an installation in the cluster that it has its Nodes in: in another one, "not found" does not mean "gone". */
 import type { KubeClient } from './client.ts';
 import { leases, namespaces } from './core.ts';
-import { ConnectionError, isAlreadyExists, StatusError } from './errors.ts';
+import { ConnectionError, isAlreadyExists, isRefused } from './errors.ts';
 import type { Logger } from './logger.ts';
 
 /** A namespace that every cluster has and that nobody deletes: its UID tells clusters apart. */
@@ -64,11 +64,6 @@ async function remember({ control, namespace, installation }: ClusterRecord, uid
   } catch (error) {
     if (!isAlreadyExists(error)) throw error;
   }
-}
-
-/** Whether a check is refused, such as for a missing right, and not just now: by a busy server, or for expired credentials. */
-function isRefused(error: unknown): boolean {
-  return error instanceof StatusError && error.code < 500 && ![401, 429].includes(error.code);
 }
 
 /**

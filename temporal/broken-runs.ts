@@ -39,6 +39,9 @@ export interface BrokenRun {
   readonly type: string;
 }
 
+/** Search attribute of runs that a Schedule has started. It would not know of another one, and start the next beside it. */
+const scheduledBy = 'TemporalScheduledById';
+
 /** How long a list and a query may take, ms. */
 const timeoutMs = 30_000;
 
@@ -86,7 +89,7 @@ async function isReplayRefused(client: Client, { workflowId, runId, type }: Brok
 
 /**
  * Terminates a run and starts the next one, with the first argument alone, as for a lost run. If this process ends in
- * between, whatever starts the workflow of a lost run starts this one.
+ * between, whatever starts the workflow of a lost run starts this one. A run of a Schedule is followed by that alone.
  * @returns whether the run was still broken; otherwise nothing is done
  */
 export async function replaceBrokenRun({ client }: Installation, run: BrokenRun): Promise<boolean> {
@@ -98,7 +101,7 @@ export async function replaceBrokenRun({ client }: Installation, run: BrokenRun)
     if (!isStill) return false;
     const begin = await readBegin(client, { workflowId, runId });
     await handle.terminate('its history and its code disagree: a new run takes over');
-    await startNext(client, workflowId, begin);
+    if (!(scheduledBy in begin.attributes)) await startNext(client, workflowId, begin);
     return true;
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return false;

@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ConnectionLike } from '@temporalio/client';
 import type { KubeClient } from '../kube/client.ts';
 import { namespaces } from '../kube/core.ts';
-import { isUnreachable } from '../kube/errors.ts';
+import { isRefused } from '../kube/errors.ts';
 import type { Logger } from '../kube/logger.ts';
 import { listPollers } from './task-queues.ts';
 import { version } from './version.ts';
@@ -16,7 +16,7 @@ const mark = / for cluster ([0-9a-f-]+)$/;
 
 /**
  * UID of the watched namespace, which differs from that of a namespace of the same name in another cluster. undefined, with a
- * warning in the log, where we may not read it.
+ * warning in the log, where we may not read it. Throws where an API server does not answer, or is busy.
  */
 export async function findClusterId(
   control: KubeClient,
@@ -26,7 +26,7 @@ export async function findClusterId(
   try {
     return await readUid(control, namespace);
   } catch (err) {
-    if (isUnreachable(err)) throw err;
+    if (!isRefused(err)) throw err;
     const message =
       'cannot check whether another cluster has an installation of the same name: allow get on the namespace';
     logger.warn({ err, namespace }, message);

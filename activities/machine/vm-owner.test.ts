@@ -59,6 +59,11 @@ describe('findVmOwner', () => {
       spec: { class: { kind: 'MachineClass', name: 'small' }, ...(providerID !== undefined && { providerID }) },
     });
 
+  async function createOn(name: string, providerID: string, node: string): Promise<Machine> {
+    const { metadata } = await create(name, providerID);
+    return client.patch(machines, metadata, mergePatch({ metadata: { labels: { [labels.node]: node } } }));
+  }
+
   function createActivities(control: KubeClient, target = client) {
     const { findNode } = createNodeActivities({ control, target, defaults, findOutage: async () => undefined });
     return createVmOwnerActivities({ control, defaults, findNode });
@@ -67,14 +72,10 @@ describe('findVmOwner', () => {
   it('names the Machine whose Node is marked, whichever is older or is being deleted', async () => {
     const id = `a:///zone/marked-${vm}`;
     const node = `node-${vm}`;
-    const createOn = async (name: string) => {
-      const made = await create(name, id);
-      return client.patch(machines, made.metadata, mergePatch({ metadata: { labels: { [labels.node]: node } } }));
-    };
-    const older = await createOn('older');
+    const older = await createOn('older', id, node);
     const nextMs = Date.parse(older.metadata.creationTimestamp) + 1_000;
     await until('the other is younger', async () => Date.now() >= nextMs);
-    const marked = await createOn('younger');
+    const marked = await createOn('younger', id, node);
     await client.create(nodes, {
       metadata: { name: node, finalizers: [finalizers.node], labels: { [labels.machineName]: 'younger' } },
       spec: { providerID: id },
@@ -93,6 +94,30 @@ describe('findVmOwner', () => {
     const [ref, snapshot] = [refOf(older), toMachineSnapshot(older, defaults)];
     await expect(findWithout(ref, snapshot)).rejects.toThrow('no answer');
     expect(await findWithout(ref, snapshot, true)).toEqual({});
+  });
+
+  it('names the Machine whose Node is marked also where a restore gave both the same age, whatever their UIDs are', async () => {
+    const id = `a:///zone/restored-${vm}`;
+    const node = `restored-${vm}`;
+    const both = await Promise.all(['restored-1', 'restored-2'].map((name) => createOn(name, id, node)));
+    const [lower, higher] = both.toSorted((a, b) => (a.metadata.uid < b.metadata.uid ? -1 : 1)) as [Machine, Machine];
+    await client.create(nodes, {
+      metadata: { name: node, finalizers: [finalizers.node], labels: { [labels.machineName]: higher.metadata.name } },
+      spec: { providerID: id },
+    });
+    const { creationTimestamp } = lower.metadata;
+    const pages: KubeClient['pages'] = async function* (...args) {
+      for await (const { items, ...page } of client.pages(...args)) {
+        const restored = items.map((item) => ({ ...item, metadata: { ...item.metadata, creationTimestamp } }));
+        yield { ...page, items: restored };
+      }
+    };
+    const { findVmOwner } = createActivities({ ...client, pages });
+    const ask = (machine: Machine) => findVmOwner(refOf(machine), toMachineSnapshot(machine, defaults));
+
+    expect([await ask(lower), await ask(higher)]).toEqual([{ name: higher.metadata.name }, {}]);
+    await client.patch(nodes, { name: node }, mergePatch({ metadata: { finalizers: null, labels: null } }));
+    expect([await ask(lower), await ask(higher)]).toEqual([{}, { name: lower.metadata.name }]);
   });
 
   it('names the other Machine, however its provider ID is written, and lists once for all who ask together', async () => {

@@ -60,8 +60,8 @@ const ofWorkflows: readonly Mutant[] = [
   {
     id: 'restored-machine-fails',
     file: 'workflows/machine/phases/provision.ts',
-    text: "if (hasLostStatus(state) && patched('restored-without-status')) return watchRestored(state, 'without status');",
-    replacement: '',
+    text: "if (hasLostStatus(state) && patched('restored-without-status') && !isFirst(state)) {",
+    replacement: 'if (hasLostStatus(state) && isFirst(state)) {',
     breaks:
       'A Machine that was restored without status fails after its creation timeout, whatever happens to other Nodes.',
     tests: ['workflows/machine/phases/unhealthy.test.ts'],

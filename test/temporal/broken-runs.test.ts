@@ -1,7 +1,7 @@
 /** Runs whose history and code disagree, of each type of workflow: they are found, ended, and followed by another run. */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
-import { Client, type WorkflowHandle } from '@temporalio/client';
+import { Client, type ScheduleHandle, ScheduleOverlapPolicy, type WorkflowHandle } from '@temporalio/client';
 import { ApplicationFailure, defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
 import { type NativeConnection, Worker } from '@temporalio/worker';
 import type { ObjectRef } from '../../api/model/ref.ts';
@@ -60,6 +60,7 @@ let client: Client;
 let connection: NativeConnection;
 let installation: Installation;
 let end: () => Promise<void>;
+let scheduled: Awaited<ReturnType<typeof startScheduled>>;
 
 async function startWorker(workflowBundle: { code: string }): Promise<void> {
   const taskQueue = installation.name;
@@ -71,21 +72,46 @@ async function startWorker(workflowBundle: { code: string }): Promise<void> {
   };
 }
 
-/** Starts a workflow with an argument that the runs before it have left. */
-function start(type: string, workflowId: string, input: object, blockedOn = 'CloudApi'): Promise<WorkflowHandle> {
-  return client.workflow.start(type, {
-    taskQueue: installation.name,
-    workflowId,
-    workflowTaskTimeout: '1 second',
-    args: [input, null],
-    retry: retryOfFailedRun,
-    staticSummary: `the ${type}`,
-    typedSearchAttributes: [
-      { key: installationKey, value: installation.name },
-      { key: deploymentKey, value: 'pool' },
-      { key: blockedOnKey, value: blockedOn },
-    ],
+/** Options of a workflow with an argument that the runs before it have left. */
+const optionsOf = (type: string, workflowId: string, input: object, blockedOn = 'CloudApi') => ({
+  taskQueue: installation.name,
+  workflowId,
+  workflowTaskTimeout: '1 second' as const,
+  args: [input, null],
+  retry: retryOfFailedRun,
+  staticSummary: `the ${type}`,
+  typedSearchAttributes: [
+    { key: installationKey, value: installation.name },
+    { key: deploymentKey, value: 'pool' },
+    { key: blockedOnKey, value: blockedOn },
+  ],
+});
+
+const start = (type: string, ...more: [workflowId: string, input: object, blockedOn?: string]) =>
+  client.workflow.start(type, optionsOf(type, ...more));
+
+/** Has a Schedule start a sweep. Answers both. */
+async function startScheduled() {
+  const scheduleId = `${installation.name}/scheduled`;
+  const workflow = optionsOf('orphanSweep', scheduleId, inputs.orphanSweep);
+  const schedule = await client.schedule.create({
+    scheduleId,
+    spec: { intervals: [{ every: '1 day' }] },
+    action: { type: 'startWorkflow', workflowType: 'orphanSweep', ...workflow },
+    policies: { overlap: ScheduleOverlapPolicy.SKIP },
+    state: { triggerImmediately: true },
   });
+  const [first = ''] = await until('it is started', async (see) => {
+    const started = see(await startedBy(schedule));
+    return started.length > 0 && started;
+  });
+  return { schedule, handle: client.workflow.getHandle(first) };
+}
+
+/** Ids of the workflows that a Schedule has started. */
+async function startedBy(schedule: ScheduleHandle): Promise<string[]> {
+  const { info } = await schedule.describe();
+  return info.recentActions.map(({ action }) => action.workflow.workflowId);
 }
 
 const eventsOf = async (handle: WorkflowHandle) => (await handle.fetchHistory()).events ?? [];
@@ -99,7 +125,7 @@ const hasBegun = async (handle: WorkflowHandle) =>
 /** Only a claim asks for a workflow by its id. */
 const idOf = (type: string) =>
   type === 'machineLimits' ? limitsWorkflowId(installation.name, 'n') : `${installation.name}/${type}`;
-const isOf = (type: string) => (run: BrokenRun) => run.workflowId === idOf(type);
+const isOf = (type: string) => (run: Pick<BrokenRun, 'workflowId'>) => run.workflowId === idOf(type);
 
 beforeAll(async () => {
   client = new Client({ connection: await connectTemporal() });
@@ -111,7 +137,9 @@ beforeAll(async () => {
   await startWorker(
     await bundleChanged((code) => code.replace(/timer: 1,\s+activity: 1,/, 'timer: 36, activity: 36,')),
   );
-  const started = await Promise.all(types.map((type) => start(type, idOf(type), inputs[type])));
+  scheduled = await startScheduled();
+  const alone = await Promise.all(types.map((type) => start(type, idOf(type), inputs[type])));
+  const started = [scheduled.handle, ...alone];
   // It has no worker for its provider, so nothing ends that it waits for.
   const held = await start('orphanSweep', idOf('held'), { ...scope, namespace: 'held', dryRun: false }, 'Brake');
   for (const handle of [...started, held]) await until('it has started an activity or a timer', () => hasBegun(handle));
@@ -120,6 +148,7 @@ beforeAll(async () => {
   for (const handle of started) await handle.signal('refresh');
 });
 afterAll(async () => {
+  await scheduled.schedule.delete();
   for await (const { workflowId } of client.workflow.list({
     query: `${searchAttributes.installation} = '${installation.name}' AND ExecutionStatus = 'Running'`,
   }))
@@ -148,7 +177,7 @@ it('a claim of machines says that the tasks of the workflow fail which grants th
 
 it.each(types)('a broken run of type %s is found, and the next one goes on with the reference alone', async (type) => {
   const broken = await until('it is listed', async (see) => see(await listBrokenRuns(installation)).find(isOf(type)));
-  const blocked = (await listBlocked(installation)).find(({ type: each }) => each === type);
+  const blocked = (await listBlocked(installation)).find(isOf(type));
 
   expect(await replaceBrokenRun(installation, broken)).toBe(true);
 
@@ -181,6 +210,21 @@ it('a sweep that waits for approval is found, although it has no workflow task t
   await until('it goes on', async (see) => see(await hasCompletedTask(handle)));
   expect((await listBrokenRuns(installation)).some(isHeld)).toBe(false);
   expect(await replaceBrokenRun(installation, { ...broken!, runId: (await handle.describe()).runId })).toBe(false);
+});
+
+it('a broken run of a Schedule is ended, and the next one is that of the Schedule', async () => {
+  const { schedule, handle } = scheduled;
+  const isScheduled = ({ workflowId }: BrokenRun) => workflowId === handle.workflowId;
+  const broken = await until('it is listed', async (see) => see(await listBrokenRuns(installation)).find(isScheduled));
+
+  expect(await replaceBrokenRun(installation, broken)).toBe(true);
+
+  const { runId, status } = await handle.describe();
+  expect([runId, status.name]).toEqual([broken.runId, 'TERMINATED']);
+  await until('the Schedule starts another one', async (see) => {
+    await schedule.trigger();
+    return see(await startedBy(schedule)).length > 1;
+  });
 });
 
 it('a run whose code throws is none: it goes on with a build that is correct', async () => {

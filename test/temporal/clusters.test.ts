@@ -3,9 +3,11 @@ import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from
 import type { Connection } from '@temporalio/client';
 import type { KubeClient } from '../../kube/client.ts';
 import { namespaces } from '../../kube/core.ts';
+import { StatusError } from '../../kube/errors.ts';
 import {
   type ClusterWatch,
   type ClusterWatchOptions,
+  findClusterId,
   showControllers,
   watchForOtherClusters,
 } from '../../temporal/clusters.ts';
@@ -18,7 +20,7 @@ let connection: Connection;
 let proxy: FaultProxy;
 let control: KubeClient;
 let namespace: string;
-let watch: ClusterWatch;
+let watch: ClusterWatch | undefined;
 
 beforeAll(async () => {
   const address = process.env.MILLWRIGHT_TEST_TEMPORAL_ADDRESS ?? '';
@@ -30,7 +32,7 @@ beforeEach(async () => {
   namespace = await newNamespace(control);
 });
 afterEach(() => {
-  watch.stop();
+  watch?.stop();
   proxy.setRule();
 });
 afterAll(async () => {
@@ -53,7 +55,7 @@ async function startWatch(options: Partial<ClusterWatchOptions> = {}): Promise<s
 async function untilRead(times: number): Promise<void> {
   const before = proxy.seen.length;
   const read = until('it has read the namespace', async () => proxy.seen.length >= before + times);
-  await Promise.race([read, watch.found]);
+  await Promise.race([read, watch?.found]);
 }
 
 /** As the controllers of namespaces do, which this cluster has not. */
@@ -70,6 +72,30 @@ async function deleteNamespace(): Promise<void> {
     see(await control.find(namespaces, { name: namespace })) ? undefined : true,
   );
 }
+
+describe('findClusterId', () => {
+  /** What it comes to, by a client that repeats nothing. */
+  const findAt = async (status: number, reason: string, logger = recordingLogger()) => {
+    const find: KubeClient['find'] = async () => {
+      throw new StatusError('GET namespaces', status, { reason });
+    };
+    return [await findClusterId({ ...control, find }, namespace, logger), logger.lines.length];
+  };
+
+  it.each([
+    [429, 'TooManyRequests'],
+    [500, 'InternalError'],
+    [503, 'ServiceUnavailable'],
+    [401, 'Unauthorized'],
+  ])('throws where the API server answers %s, as it may be asked again', async (status, reason) => {
+    await expect(findAt(status, reason)).rejects.toThrow(`${status} ${reason}`);
+  });
+
+  it('knows none, with a warning, where we may not read the namespace', async () => {
+    expect(await findAt(403, 'Forbidden')).toEqual([undefined, 1]);
+    expect(await findClusterId(control, namespace, recordingLogger())).toBe(await uidOf(namespace));
+  });
+});
 
 describe('watchForOtherClusters', () => {
   it('rejects when the namespace was created again, and not while it cannot be read or is gone', async () => {
@@ -91,7 +117,7 @@ describe('watchForOtherClusters', () => {
 
     await control.create(namespaces, { metadata: { name: namespace } });
 
-    await expect(watch.found).rejects.toThrow(
+    await expect(watch?.found).rejects.toThrow(
       `the namespace '${namespace}' was created again: its UID was ${own} and is ${await uidOf(namespace)}`,
     );
   });
@@ -101,6 +127,6 @@ describe('watchForOtherClusters', () => {
     await showControllers(connection, checkOf('00000000-0000-4000-8000-000000000001')).catch(() => undefined);
     await startWatch({ show: () => Promise.reject(new Error('Temporal is busy')) });
 
-    await expect(watch.found).rejects.toThrow('is served by another cluster');
+    await expect(watch?.found).rejects.toThrow('is served by another cluster');
   });
 });

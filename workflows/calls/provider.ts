@@ -3,7 +3,7 @@ import type { Duration } from '@temporalio/common';
 import { ApplicationFailure, proxyActivities, workflowInfo } from '@temporalio/workflow';
 import type { FailureCode } from '../../api/failures.ts';
 import type { Place } from '../../api/model/source.ts';
-import { providerNameProblem, providerTaskQueue } from '../../api/names.ts';
+import { canHaveWorkers, providerTaskQueue } from '../../api/names.ts';
 import type {
   DeleteVmRequest,
   EnsureVmRequest,
@@ -43,13 +43,14 @@ export function cloudActivities(
     summary,
   }: CloudCallOptions = {},
 ) {
-  const problem = providerNameProblem(provider);
-  if (problem !== undefined) {
+  const { taskQueue: installation } = workflowInfo();
+  if (!canHaveWorkers(installation, provider)) {
+    const message = `provider has ${provider.length} characters, which is too long for the task queue of its workers`;
     const details = [{ nothingMade: true }];
-    throw ApplicationFailure.create({ type: 'InvalidArgument' satisfies FailureCode, message: problem, details });
+    throw ApplicationFailure.create({ type: 'InvalidArgument' satisfies FailureCode, message, details });
   }
   return proxyActivities<Required<ProviderActivities>>({
-    taskQueue: providerTaskQueue(workflowInfo().taskQueue, provider),
+    taskQueue: providerTaskQueue(installation, provider),
     startToCloseTimeout: '5 minutes',
     scheduleToStartTimeout,
     heartbeatTimeout: '10 seconds',
@@ -88,7 +89,7 @@ export async function deleteVm(
   { provider, credentials, ...place }: Place,
   scope: VmDeletionScope,
 ): Promise<VmDeletion | Failure> {
-  if (providerNameProblem(provider) !== undefined) return { state: 'gone', nodeNames: [] }; // nobody was ever asked for one
+  if (!canHaveWorkers(workflowInfo().taskQueue, provider)) return { state: 'gone', nodeNames: [] }; // nobody was ever asked for one
   try {
     const request = { ...place, ...scope, credentials: [...credentials] };
     const summary = `all VMs of ${scope.machine.name}`;

@@ -19,7 +19,7 @@ import { provision } from './phases/provision.ts';
 import { run } from './phases/run.ts';
 import { validate } from './phases/validate.ts';
 import { describe } from './progress.ts';
-import { heldUntilMs, isHeld, noteWrite, waitForWrite } from './repeats.ts';
+import { heldUntilMs, isHeld, noteStatus, noteWrite, waitForWrite } from './repeats.ts';
 import {
   MachineGoneError,
   type MachineState,
@@ -96,8 +96,12 @@ async function runPhases(state: MachineState, list: readonly Phase[], isOver = (
     if (state.stale) await refresh(state);
     if (isOver()) return;
     const before = state.changes;
-    let outcome = await runPhase(state, list[i]!);
+    const from = beginningOf(state, i);
+    const isUndone = isHeld(state, 'status', from);
+    state.hasWritten = false;
+    let outcome = isUndone ? waitForWrite(state, state.progress) : await runPhase(state, list[i]!);
     throwIfCancelled();
+    if (state.hasWritten) noteStatus(state, from);
     if (list[i] === maintain) maintained = state.maintenance;
     // A later phase has learned what an earlier one acts on. A signal that repeats it is no change, and ends no wait.
     const mustMaintain = state.maintenance !== undefined && state.maintenance !== maintained;
@@ -106,16 +110,24 @@ async function runPhases(state: MachineState, list: readonly Phase[], isOver = (
     if (outcome.kind === 'wait' && list === phases && isDue && patched('due-in-an-earlier-phase')) outcome = again;
     if (outcome.kind === 'wait' && i > list.indexOf(maintain) && list === phases && isWriteLeft(state)) outcome = again;
     if (outcome.kind === 'again') outcome = againOrWait(state, i);
-    else if (outcome.kind === 'wait') delete state.repeats.phase; // it has a pause of its own
+    else if (outcome.kind === 'wait' && !isUndone) delete state.repeats.phase; // it has a pause of its own
     if (outcome.kind === 'wait') {
       const timeoutMs = Math.min(outcome.timeoutMs ?? Infinity, heldUntilMs(state) - Date.now());
       await waitForChange(state, before, timeoutMs);
+      if (!isUndone && state.changes === before) delete state.repeats.status; // nobody has undone it in that pause
     }
     if (outcome.kind === 'again' && isHistoryLong()) await continueAsNewRun(state);
     if (outcome.kind === 'failed') i = list.indexOf(run);
     else if (outcome.kind === 'done') i++;
     else i = 0;
   }
+}
+
+/** What a phase begins with, as text. That an attempt of a creation was refused for certain is no progress. */
+function beginningOf(state: MachineState, phase: number): string {
+  const { creation } = state;
+  const same = creation.state === 'none' ? { ...creation, ordinal: 0 } : creation;
+  return `${phase} ${textOf({ ...state, creation: same })}`;
 }
 
 /** Whether a watcher has said, while something was written, that more is to be written. It says no more than it repeats. */

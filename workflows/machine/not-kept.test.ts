@@ -1,7 +1,7 @@
 /** API servers that do not keep what the workflow of a machine writes: a webhook, a policy or a controller removes it again. */
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { MachineActivities } from '../../activities/machine/index.ts';
-import { refuse, setUpMachine } from '../../test/support/played-machine.ts';
+import { refuse, setUpMachine, vm } from '../../test/support/played-machine.ts';
 import { retryNowSignal } from '../messages.ts';
 
 const {
@@ -12,6 +12,7 @@ const {
   joinNode,
   now,
   observe,
+  sleep,
   start,
   startAtRest,
   time,
@@ -221,6 +222,13 @@ const rows = Object.entries(writes).flatMap(([step, list]) =>
 /** Of a write in a minute. It makes the first four at once. */
 const most = 16;
 
+/** A controller empties the status of the Machine a moment after it was written. */
+async function resetPhase(): Promise<void> {
+  await sleep(10);
+  touch({ stage: 'new', phase: '' });
+  await observe();
+}
+
 const countOf = (name: string) => cluster.steps.filter((step) => step === name).length;
 
 beforeEach(() => {
@@ -280,6 +288,77 @@ describe('what an API server does not keep', () => {
     await advance(60_000);
     expect(countOf('syncNode')).toBeGreaterThan(4);
     expect(countOf('syncNode')).toBeLessThanOrEqual(most);
+  });
+
+  it.each<[string, () => Promise<void>]>([
+    [
+      'of a machine that is refused its VM',
+      async () => {
+        cloud.ensureVm = () => refuse('ResourceExhausted');
+        await start();
+      },
+    ],
+    [
+      'of a machine whose VM has failed',
+      async () => {
+        cloud.ensureVm = () => ({ ...vm, state: 'failed' });
+        await start();
+      },
+    ],
+    [
+      'of a machine that was restored without status',
+      async () => {
+        touch({ managed: true, finalizers: ['ours'], providerID: vm.providerID, nodeName: 'node-1' });
+        await start();
+      },
+    ],
+    [
+      'of a machine that is deleted',
+      async () => {
+        await startAtRest();
+        cloud.deleteVm = () => ({ state: 'deleting', nodeNames: [] });
+        await beginDeletion();
+      },
+    ],
+  ])(
+    'has growing pauses, as what a cloud is asked, where a controller changes the phase back: %s',
+    async (_, begin) => {
+      cluster.after = (step) => {
+        if (step === 'writeStatus') void resetPhase();
+      };
+      await begin();
+      await advance(60_000);
+      expect(countOf('writeStatus')).toBeGreaterThan(4);
+      expect(countOf('writeStatus')).toBeLessThanOrEqual(most);
+      expect(cloud.asked.length + cloud.deletions.length).toBeLessThanOrEqual(most);
+      expect(await described()).toMatchObject({
+        waitingFor: 'the API server to keep what is written',
+        blockedOn: 'KubernetesApi',
+      });
+
+      cluster.after = () => undefined;
+      await workflow().signal(retryNowSignal);
+      await advanceUntil(async () => (await described()).blockedOn !== 'KubernetesApi');
+    },
+  );
+
+  it.each([
+    ['which VM it has', 'providerID', 'create', 'the API server does not keep spec.providerID "played:///vm-1"'],
+    ['what its Node is called', 'nodeName', 'join', 'did not keep within 600 s that the node is called node-1'],
+  ])('fails a machine at its creation timeout, with the cause: %s', async (_, field, kind, says) => {
+    touch({ limits: { ...cluster.machine.limits, creationSeconds: 600 } });
+    drop(field);
+    await start();
+    await advance(590_000);
+    expect(cluster.written.map(({ stage }) => stage)).not.toContain('failed');
+    expect(await described()).toMatchObject({
+      waitingFor: expect.stringContaining('the API server to keep'),
+      blockedOn: 'KubernetesApi',
+    });
+    await advance(600_000); // a try may have to wait so long
+    expect(cluster.machine.stage).toBe('failed');
+    const message = expect.stringContaining(says);
+    expect(cluster.written.at(-1)?.step).toMatchObject({ kind, code: 'FailedPrecondition', message });
   });
 
   it('is written at once where the Node has become something else', async () => {

@@ -7,9 +7,16 @@ import { type Activity, show, showWait } from './progress.ts';
 import type { MachineState, Repeated } from './state.ts';
 
 const change = 'what-is-not-kept-has-a-pause';
+
 /** Notes that a write is made now. @param text what it is made from */
 export function noteWrite({ repeats }: MachineState, what: Repeated, text = '', soonMs?: number): void {
   repeats[what] = nextRepeat(repeats[what], text, Date.now(), soonMs);
+}
+
+/** Notes that a phase has written the status. @param from what the phase began with */
+export function noteStatus({ repeats }: MachineState, from: string): void {
+  const next = nextRepeat(repeats.status, from, Date.now());
+  if (!isPaced(next) || patched('what-is-undone-has-a-pause')) repeats.status = next;
 }
 
 /** Whether a write has to wait: the same was made a moment ago, and is due again. */

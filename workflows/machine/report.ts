@@ -56,6 +56,7 @@ export async function report(state: MachineState, activity: Activity | undefined
   const step = () => kubernetes.writeStatus(state.ref, known, complete);
   const machine = await untilAnswered(state, 'writing the status', step);
   setMachine(state, machine);
+  state.hasWritten = true;
   if (machine.stage !== facts.stage) throw new StaleStateError();
   showSearchAttributes(state);
 }

@@ -87,8 +87,8 @@ export type BlockedDrain = Omit<Extract<DrainOutcome, { kind: 'blocked' }>, 'kin
 /** A drain that makes no progress. */
 export type StuckDrain = Pick<Extract<DrainOutcome, { kind: 'stuck' }>, 'reported' | 'waitingFor'>;
 
-/** What is repeated: a write of the finalizer, of the Node, of what `maintain` writes, or else whatever a phase does. */
-export type Repeated = 'finalizer' | 'node' | 'maintenance' | 'phase';
+/** What is repeated: a write of the finalizer, of the Node, of what `maintain` writes, of the status, or else whatever a phase does. */
+export type Repeated = 'finalizer' | 'node' | 'maintenance' | 'status' | 'phase';
 
 /** State of one machine's workflow, which its phases read and change. */
 export interface MachineState extends PersistedState {
@@ -106,6 +106,8 @@ export interface MachineState extends PersistedState {
   isCloudDown: boolean;
   /** Whether the cloud says that the VM is not set up yet. */
   isUninitialized: boolean;
+  /** Name of the Node as the cloud has given it, where the API server does not keep it. */
+  unkeptNodeName?: string;
   /** When the cloud is asked about the VM again, ms since the epoch, and the pause before that. */
   nextPollMs: number;
   pollIntervalMs: number;
@@ -117,6 +119,8 @@ export interface MachineState extends PersistedState {
   isTemplateRefused?: boolean;
   /** The last writes, by which those that have no effect are known. */
   repeats: Partial<Record<Repeated, Repeat>>;
+  /** Whether the phase under way has written the status. */
+  hasWritten: boolean;
   /** The other Machine that has the VM of this provider ID; without a name where that is this one's. */
   vmOwner?: { readonly of: string; readonly purpose: string; readonly name?: string };
   /** Whether the Machine's status says that its VM is being deleted. */
@@ -169,6 +173,7 @@ export function newState(ref: ObjectRef, given?: Partial<PersistedState>, seen?:
     pollIntervalMs: 0,
     setUpPauseMs: 0,
     repeats: {},
+    hasWritten: false,
     deletionAnnounced: false,
     changes: 0,
     isRefreshing: false,

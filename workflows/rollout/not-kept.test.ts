@@ -155,6 +155,21 @@ describe('a step of which the API server keeps nothing', () => {
     expect((await described()).blockedOn).toBeUndefined();
   });
 
+  it('delays no next attempt to make machines', async () => {
+    const untilMs = workflows.now() + 200_000;
+    const failedAttempts = { count: 3, reason: 'Internal: no key', until: new Date(untilMs).toISOString() };
+    const lacking = { machinesBehind: 1, total: 2, active: 2, available: 2 };
+    const view = with1({ ...lacking, failedAttempts: { ...failedAttempts, isPaused: true } });
+    await start({ view, machinesBehind: [machine] });
+    await workflows.temporal.advance(199_000);
+    const before = plans.length;
+    reading = { ...reading, view: with1({ ...lacking, failedAttempts }) };
+    await workflows.temporal.advance(2_000);
+    expect(before).toBeGreaterThan(4);
+    expect(plans.slice(0, before).flatMap(({ create }) => create)).toEqual([]);
+    expect(plans[before]?.create).toMatchObject([{ set: 'pool-1' }]);
+  });
+
   it('is not made again because a watcher sees the same, and is when somebody asks for it', async () => {
     await start({ view: { ...atRest, hasOurFinalizer: false } });
     await workflows.temporal.advance(60_000);

@@ -365,6 +365,21 @@ describe('the workflow of an owner', () => {
     expect(plans.map(({ replace }) => replace)).toEqual([asking, asking, asking]);
   });
 
+  it('is not blocked on an outage any more while it only waits', async () => {
+    const asking = [{ name: 'bad', uid: 'bad', resourceVersion: '1', set: 'pool-1', askedAt: '' }];
+    health = { most: 1, asking, unfilled: [] };
+    result = { outage: '5 of 8 Nodes in the cluster are unhealthy' };
+    await start({ ...atRest, health: { asking: 1, replacing: 0 } });
+    await workflows.advanceUntil(async () => (await blockedOn()) === 'Outage');
+    view = { ...atRest, progress: 'updated', sets: [{ ...set, available: 2, starting: 1 }] };
+    health = undefined;
+    await handle.signal(refreshSignal);
+    await workflows.advanceUntil(async () => (await doing()) === 'waiting for its machines');
+    expect(await blockedOn()).toBeUndefined();
+    expect((await handle.query(describeOwnerQuery)).blockedOn).toBeUndefined();
+    expect((await handle.describe()).status.name).toBe('RUNNING');
+  });
+
   it('pauses after each step for an unhealthy machine whose Node is well by now, until its workflow has seen that', async () => {
     const asking = [{ name: 'well', uid: 'well', resourceVersion: '1', set: 'pool-1', askedAt: '' }];
     const seen = { ...atRest, health: { asking: 1, replacing: 0 } };

@@ -2,7 +2,7 @@
  * The owner of machines: everything that creates or deletes the machines of a MachineDeployment, or of a MachineSet
  * without one, is decided here. A loop of observe, plan, act and wait, open while the owner needs something.
  */
-import { ApplicationFailure, condition, continueAsNew, setHandler, workflowInfo } from '@temporalio/workflow';
+import { ApplicationFailure, condition, continueAsNew, patched, setHandler, workflowInfo } from '@temporalio/workflow';
 import type { OwnerKind } from '../../activities/owner/index.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { findFailedRun, reportRun } from '../failed-run.ts';
@@ -95,7 +95,7 @@ function waitAfter(run: OwnerRun, outcome: StepOutcome): Promise<unknown> | unde
       return condition(isAwake, limitPauseMs, { summary: 'next claim of machines that the namespace limits' });
     case 'notKept':
       void watchDeadline(run).catch(() => undefined); // cancelled together with the wait below
-      return condition(() => run.refreshNow || seesOther(run) || isLong(), heldMs(run), {
+      return condition(() => run.refreshNow || seesOther(run) || isLong(), heldStepMs(run), {
         summary: 'next try to write what is not kept',
       });
     case 'waiting':
@@ -104,6 +104,12 @@ function waitAfter(run: OwnerRun, outcome: StepOutcome): Promise<unknown> | unde
     default:
       return undefined;
   }
+}
+
+/** How long a step that is not kept waits: no longer than until the next attempt of a set, ms. */
+function heldStepMs(run: OwnerRun): number {
+  const isSooner = run.nextAttemptMs < Date.now() + heldMs(run) && patched('next-attempt-of-a-held-step');
+  return isSooner ? Math.max(1, run.nextAttemptMs - Date.now()) : heldMs(run);
 }
 
 /** Until a watcher sees something to do, or a set that waits is due for its next attempt. */

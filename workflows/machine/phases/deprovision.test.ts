@@ -129,9 +129,18 @@ describe('the deletion of a VM', () => {
 
   it('asks nobody about a place whose provider no worker can serve', async () => {
     await startAtRest();
-    cluster.places = [{ ...cluster.reading.cloud!, provider: 'x'.repeat(201) }];
+    cluster.places = [{ ...cluster.reading.cloud!, provider: 'x'.repeat(1_000) }];
     await remove();
     expect(cloud.deletions).toEqual([]);
+  });
+
+  it('waits for workers of a provider whose name no class may have any more', async () => {
+    await startAtRest();
+    cluster.places = [{ ...cluster.reading.cloud!, provider: 'x'.repeat(201) }];
+    touch({ deletingSince: time() });
+    await observe();
+    await advanceUntil(async () => (await described()).blockedOn === 'ProviderWorker');
+    await workflow().terminate();
   });
 
   it('leaves the VM and the Node of another Machine that names the VM, too, and says so', async () => {

@@ -1,6 +1,7 @@
 /** Phase join: the VM's Node is healthy and carries our finalizer. */
 import { patched } from '@temporalio/workflow';
 import { isHealthy, sameConditions } from '../../../api/attention.ts';
+import { findWhoChanges } from '../../calls/kubernetes.ts';
 import { kubernetes } from '../kubernetes.ts';
 import {
   isJoinable,
@@ -70,12 +71,16 @@ async function failIfNotOwn(state: MachineState): Promise<PhaseOutcome> {
   return failWithoutNode(state, { providerID, ...(nodeName !== undefined && { nodeName }) }, places, node.notOwn);
 }
 
-function lateStep({ machine, isUninitialized, progress }: MachineState): Refusal['step'] {
+function lateStep({ machine, isUninitialized, progress, unkeptNodeName }: MachineState): Refusal['step'] {
   const { nodeName, limits } = machine;
   const inTime = `within ${limits.creationSeconds} s`;
   if (isUninitialized) {
     const message = `the VM was not set up ${inTime}: ${progress.lastError?.message ?? 'the cloud gives no reason'}`;
     return { kind: 'join', code: 'Uninitialized', message };
+  }
+  if (unkeptNodeName !== undefined) {
+    const message = `the API server did not keep ${inTime} that the node is called ${unkeptNodeName}`;
+    return { kind: 'join', code: 'FailedPrecondition', message };
   }
   const what = limits.hasNoNode ? 'the VM did not run' : `node ${nodeName ?? '(not named yet)'} did not become healthy`;
   const message = `${what} ${inTime}`;
@@ -87,7 +92,9 @@ function blockedReason({
   isUninitialized,
   progress,
   pollIntervalMs,
+  unkeptNodeName,
 }: MachineState): Pick<Progress, 'blockedOn' | 'unblock'> {
+  if (unkeptNodeName !== undefined) return { blockedOn: 'KubernetesApi', unblock: findWhoChanges('the Machine') };
   if (isUninitialized) {
     return progress.lastError === undefined ? {} : { blockedOn: 'CloudApi', unblock: 'See the last error.' };
   }
@@ -103,7 +110,7 @@ function hasNewConditions({ machine, node }: MachineState): boolean {
   return node.state === 'present' && !sameConditions(node.conditions, machine.conditions);
 }
 
-function waitReason({ machine, node, isUninitialized }: MachineState): string {
+function waitReason({ machine, node, isUninitialized, unkeptNodeName }: MachineState): string {
   if (isUninitialized) return 'the cloud to set up the VM';
   if (machine.limits.hasNoNode) return 'the VM to run';
   if (node.state === 'present') {
@@ -112,7 +119,10 @@ function waitReason({ machine, node, isUninitialized }: MachineState): string {
       ? `the critical components of node ${node.name} to be ready: a taint says that they are not`
       : `node ${node.name} to become healthy: ${unhealthyConditions(node, machine.limits)}`;
   }
-  return machine.nodeName === undefined ? 'the cloud to name the node' : `node ${machine.nodeName} to register`;
+  if (machine.nodeName !== undefined) return `node ${machine.nodeName} to register`;
+  return unkeptNodeName === undefined
+    ? 'the cloud to name the node'
+    : `the API server to keep that its node is called ${unkeptNodeName}`;
 }
 
 async function takeNode(state: MachineState): Promise<PhaseOutcome> {

@@ -5,6 +5,7 @@ import type { MachineSnapshot } from '../../../api/model/machine.ts';
 import type { Vm } from '../../../api/provider.ts';
 import { vmOf } from '../../../api/provider-id.ts';
 import { type Failure, isOutage, wasNeverTaken } from '../../calls/failure.ts';
+import { findWhoChanges } from '../../calls/kubernetes.ts';
 import { ensureVm } from '../../calls/provider.ts';
 import { kubernetes, kubernetesSteps } from '../kubernetes.ts';
 import { isJoinable } from '../node.ts';
@@ -27,7 +28,7 @@ import { untilAnswered } from '../wait.ts';
 import { placeOf, prepareAttempt } from './attempt.ts';
 import { type Attempt, afterCall, type Creation, isOutcomeUnknown, nextAsk, withName } from './creation.ts';
 import { failWithoutNode } from './nodeless.ts';
-import { creationRefused, fail } from './refusal.ts';
+import { creationDeadlineMs, creationRefused, fail, failIfLate } from './refusal.ts';
 import { nodeText, watching } from './unhealthy.ts';
 import { deleteVmIn } from './vm-deletion.ts';
 import { findVmOwner } from './vm-owner.ts';
@@ -46,7 +47,9 @@ export async function provision(state: MachineState): Promise<PhaseOutcome> {
     return watchRestored(state, 'from before its Node joined');
   }
   if (isNamed && Date.now() < state.nextPollMs) return done;
-  if (hasLostStatus(state) && patched('restored-without-status')) return watchRestored(state, 'without status');
+  if (hasLostStatus(state) && patched('restored-without-status') && !isFirst(state)) {
+    return watchRestored(state, 'without status');
+  }
 
   const doing = isNamed ? 'asking the cloud about the VM' : 'creating the VM';
   showRetry(state, { doing });
@@ -77,6 +80,11 @@ function wasNamedBefore({ creation }: MachineState): boolean {
 function hasLostStatus(state: MachineState): boolean {
   const { stage, limits } = state.machine;
   return stage === 'new' && wasNamedBefore(state) && limits.hasNoNode !== true;
+}
+
+/** Whether its VM was made for this very object, which was not restored: what was lost are the first status and the run. */
+function isFirst({ machine }: MachineState): boolean {
+  return machine.nodeNotBefore !== undefined && patched('vm-without-first-status');
 }
 
 /** Whether the Node of the VM that such a Machine names has joined: a backup from before that was restored. */
@@ -115,7 +123,9 @@ async function takeVm(state: MachineState, attempt: Attempt, answer: Vm, doing: 
   const isRefused = vm.state === 'failed' || (vm.state === 'uninitialized' && vm.message !== undefined);
   await storeIdentity(state, attempt, vm, isRefused ? undefined : vmFacts(state, vm));
   // Temporal was restored from a backup. A VM that the Machine does not name is left to its deletion and the sweep.
-  if (isPastCreation(state.machine.stage) || !isNamedBy(state.machine, vm)) return again;
+  if (isPastCreation(state.machine.stage)) return again;
+  if (!isNamedBy(state.machine, vm)) return failIfNotNamed(state, vm);
+  noteNodeName(state, vm);
   if (vm.state === 'failed') {
     const message = `the VM ${vm.providerID} failed: ${vm.message ?? 'the cloud gives no reason'}`;
     return fail(state, { kind: 'create', code: 'Internal', message }, 'VmFailed');
@@ -125,6 +135,21 @@ async function takeVm(state: MachineState, attempt: Attempt, answer: Vm, doing: 
   if (state.isUninitialized && vm.message !== undefined) await reportSetUpFailed(state, doing, vm.message, vm);
   else await reportVm(state, vm);
   return done;
+}
+
+/** A machine of which the API server does not keep which VM it has cannot join: it is asked to again, until the creation timeout. */
+async function failIfNotNamed(state: MachineState, { providerID }: Vm): Promise<PhaseOutcome> {
+  if (Date.now() < creationDeadlineMs(state) || !patched('late-without-its-name')) return again;
+  const message = `the API server does not keep spec.providerID "${providerID}". ${findWhoChanges('the Machine')}`;
+  const late = await failIfLate(state, () => ({ kind: 'create', code: 'FailedPrecondition', message }));
+  return late ?? again;
+}
+
+/** Notes which name of its Node the cloud has given to a machine and the API server has not kept. */
+function noteNodeName(state: MachineState, { nodeName }: Vm): void {
+  delete state.unkeptNodeName;
+  if (nodeName === undefined || nodeName === state.machine.nodeName) return;
+  if (patched('node-name-that-is-not-kept')) state.unkeptNodeName = nodeName;
 }
 
 /** Without a target cluster nobody looks for its Node. */

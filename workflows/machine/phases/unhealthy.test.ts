@@ -1,7 +1,7 @@
 /** A Machine whose Node is unhealthy for longer than its health timeout. */
 import { describe, expect, it } from '@jest/globals';
 import type { MachineSnapshot } from '../../../api/model/machine.ts';
-import { setUpMachine } from '../../../test/support/played-machine.ts';
+import { setUpMachine, vm } from '../../../test/support/played-machine.ts';
 import { refreshSignal } from '../../messages.ts';
 
 const {
@@ -78,6 +78,17 @@ describe('a Machine that names a VM and was restored without status', () => {
     await advanceUntil(() => cluster.machine.stage === 'running');
     expect(cluster.written.map(({ stage }) => stage)).not.toContain('unhealthy');
   });
+});
+
+it('a Machine that has lost its run before its first status was written has its creation timeout', async () => {
+  const limits = { ...cluster.machine.limits, healthSeconds, creationSeconds: 600 };
+  const named = { managed: true, finalizers: ['ours'], providerID: vm.providerID, nodeName: 'node-1' };
+  touch({ limits, ...named, nodeNotBefore: cluster.machine.createdAt });
+  await start();
+  await advance(590_000);
+  expect([...new Set(cluster.written.map(({ stage }) => stage))]).toEqual(['joining']);
+  await advanceUntil(() => cluster.machine.stage === 'failed');
+  expect(cluster.written.at(-1)).toMatchObject({ step: { kind: 'join', code: 'DeadlineExceeded' } });
 });
 
 describe('a Machine whose Node had joined', () => {
