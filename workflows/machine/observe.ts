@@ -33,6 +33,7 @@ export function listen(state: MachineState): void {
   setHandler(interruptedSignal, noteInterruption, { description: 'The cloud is about to take a VM away.' });
   const retryNow = () => {
     state.repeats = {};
+    state.evictsNow = true;
     notifyChange(state);
   };
   setHandler(retryNowSignal, retryNow, { description: 'Try again now what is being waited for.' });

@@ -137,6 +137,8 @@ export interface MachineState extends PersistedState {
     readonly message: string;
     readonly writtenMs: number;
   };
+  /** Somebody asks for a try now: a drain waits for no pause after a refusal. */
+  evictsNow?: boolean;
   /** Called at once on a change, whatever is being waited for. */
   onChange?: () => void;
 }

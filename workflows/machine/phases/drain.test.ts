@@ -8,7 +8,7 @@ import { forceDeletionSignal } from '../messages.ts';
 const { now, cluster, cloud, touch, workflow, described, observe, startAtRest, advanceUntil, untilCancelled, time } =
   setUpMachine();
 
-const blocked: DrainOutcome = {
+const blocked: Extract<DrainOutcome, { kind: 'blocked' }> = {
   ...{ kind: 'blocked', budget: 'n/budget', podsLeft: 7, pods: ['n/a', 'n/b'] },
   ...{ refusals: { a: 3 }, retryMs: 100_000 },
 };
@@ -187,6 +187,31 @@ describe('a drain that is cancelled, because something was edited', () => {
     await workflow().result();
 
     expect(requests).toEqual([undefined, { 'pod-uid': 3 }]);
+  });
+});
+
+describe('a drain that is to be tried again now', () => {
+  it('evicts again, although a budget has refused that a moment ago', async () => {
+    cluster.drainNode = () => blocked;
+    await deleteMachine();
+    await advanceUntil(async () => (await described()).blockedOn === 'PodDisruptionBudget');
+    cluster.drainNode = () => ({ kind: 'drained' });
+    const before = now();
+    await workflow().signal(retryNowSignal);
+    await workflow().result();
+    expect(now() - before).toBeLessThan(blocked.retryMs);
+  });
+
+  it('begins anew with the refusals of the call that ran', async () => {
+    cluster.drainNode = () =>
+      untilCancelled().catch(() => {
+        throw new CancelledFailure('CANCELLED', [{ refusals: { 'pod-uid': 3 } }]);
+      });
+    await deleteMachine();
+    cluster.drainNode = () => ({ kind: 'drained' });
+    await workflow().signal(retryNowSignal);
+    await workflow().result();
+    expect(cluster.drainRequest?.refusals).toEqual({ 'pod-uid': 3 });
   });
 });
 

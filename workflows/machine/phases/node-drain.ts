@@ -47,7 +47,8 @@ export async function drainNode(state: MachineState, drain: NodeDrain): Promise<
   const { deadlineMs, force } = drain;
   const nextMs = Math.min(state.nextEvictionMs ?? 0, deadlineMs);
   show(state, draining(state, drain));
-  if (!force && Date.now() < nextMs) return waitFor(nextMs - Date.now());
+  if (!force && Date.now() < nextMs && !isAskedToEvict(state)) return waitFor(nextMs - Date.now());
+  delete state.evictsNow;
 
   const scope = new CancellationScope();
   const { onChange } = state;
@@ -56,7 +57,7 @@ export async function drainNode(state: MachineState, drain: NodeDrain): Promise<
     onChange?.();
     const { limits } = state.machine;
     const isEdited = limits.drainSeconds !== drainSeconds || limits.maxEvictRetries !== maxEvictRetries;
-    if (state.stale || isEdited || drain.isOver()) scope.cancel();
+    if (state.stale || isEdited || drain.isOver() || isAskedToEvict(state)) scope.cancel();
   };
   state.onChange(); // for what has come in since the drain was decided
   try {
@@ -77,6 +78,10 @@ export async function drainNode(state: MachineState, drain: NodeDrain): Promise<
     if (onChange === undefined) delete state.onChange;
     else state.onChange = onChange;
   }
+}
+
+function isAskedToEvict({ evictsNow }: MachineState): boolean {
+  return evictsNow === true && patched('retried-drains-evict-now');
 }
 
 /** How often budgets have refused a drain that was cancelled. Nothing, where no worker had taken it. */
