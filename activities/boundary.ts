@@ -40,12 +40,14 @@ export function boundary(context: Context) {
 
 /**
  * The time on Temporal's clock, ms since the epoch: no decision is made by a worker's own, which may be wrong. It is behind by
- * the time that the attempt has waited for a worker. Outside of an activity it is that of this machine.
+ * the time that the attempt has waited for a worker. Local activities, which are given theirs by the workflow, and code outside
+ * of an activity get that of this machine.
  */
 export function temporalNowMs(): number {
   const context = asyncLocalStorage.getStore();
   if (context === undefined) return Date.now();
-  return context.info.currentAttemptScheduledTimestampMs + Math.floor(performance.now() - startOf(context));
+  const startMs = startOf(context);
+  return context.info.currentAttemptScheduledTimestampMs + Math.floor(performance.now() - startMs);
 }
 
 function startOf(context: Context): number {

@@ -99,6 +99,14 @@ it('runs of one workflow are ended again only after pauses that grow to an hour'
   expect(await resync(250)).toEqual([1, 3, 7, 15, 31, 63, 123, 183, 243]);
 });
 
+it.each([-3_600_000, 3_600_000])('a step of the clock by %d ms changes no pause', async (ms) => {
+  broken.set('a', 1);
+  await resync(2);
+  jest.setSystemTime(Date.now() + ms);
+
+  expect(await resync(6)).toEqual([1, 5]);
+});
+
 it('a workflow that was well for long is treated like any other', async () => {
   broken.set('a', 1);
   await resync(2);

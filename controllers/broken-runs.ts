@@ -17,7 +17,7 @@ const roles: Readonly<Record<string, 'machine' | 'deployment' | 'set'>> = {
   machineSet: 'set',
 };
 
-/** How often runs of a workflow were ended, and until when its next one is left alone, ms since the epoch. */
+/** How often runs of a workflow were ended, and until when its next one is left alone, by performance.now(). */
 interface Pace {
   readonly count: number;
   readonly untilMs: number;
@@ -38,7 +38,8 @@ export function createBrokenRunController(
     if (!(await replaceBrokenRun(installation, run))) return;
     const { workflowId, runId, type } = run;
     const count = (paces.get(workflowId)?.count ?? 0) + 1;
-    paces.set(workflowId, { count, untilMs: Date.now() + (Math.min(2 ** count, longestPause) - 0.5) * resyncMs });
+    const pauseMs = (Math.min(2 ** count, longestPause) - 0.5) * resyncMs;
+    paces.set(workflowId, { count, untilMs: performance.now() + pauseMs });
     logger.warn({ workflowId, runId }, 'a run could not go on and was terminated: a new one takes over');
     onRunReplaced?.(type);
     record(run);
@@ -66,7 +67,7 @@ export function createBrokenRunController(
     handle: async () => undefined,
     async resync() {
       const broken = await listBrokenRuns(installation);
-      const nowMs = Date.now();
+      const nowMs = performance.now();
       const isDue = ({ workflowId, runId }: BrokenRun) =>
         listed.has(runId) && nowMs >= (paces.get(workflowId)?.untilMs ?? 0);
       for (const run of broken.filter(isDue).slice(0, mostAtOnce)) await replace(run);

@@ -345,6 +345,18 @@ describe('the controller of machines', () => {
     expect(sent).toEqual([`signal ${id}`, `start ${id}`]);
   });
 
+  it.each([-3_600_000, 3_600_000])('does at a resync what is due where the clock steps by %d ms', async (ms) => {
+    await seeMachine('Pending');
+    sent = [];
+    jest.setSystemTime(Date.now() + ms);
+    await resync('n/m');
+    expect(sent).toEqual([]);
+
+    await resync('n/m');
+    await resync('n/m');
+    expect(sent).toEqual([`signal ${id}`, `start ${id}`]);
+  });
+
   it('signals nothing of the Node of a machine whose deletion is under way', async () => {
     await seeMachine('Running');
     await seeNode('True');

@@ -30,7 +30,7 @@ interface Signalled {
   readonly maintenance: string | undefined;
   /** When it asked to be replaced; undefined where it does not, or its Node cannot be seen. */
   readonly asks: string | undefined;
-  /** When it was signalled or started, ms since the epoch. */
+  /** When it was signalled or started, by performance.now(). */
   readonly sentAtMs: number;
 }
 
@@ -123,7 +123,7 @@ export function createMachineController(context: MachineControllerContext) {
     const text = textOf(seen);
     const isDue = backoff.isDue(key, text);
     const last = signalled.get(key);
-    const isRecent = last?.uid === machine.metadata.uid && Date.now() < last.sentAtMs + resyncMs;
+    const isRecent = last?.uid === machine.metadata.uid && performance.now() < last.sentAtMs + resyncMs;
     if (isDue) await signalMachine(installation, refOf(dialect, machine), seen);
     else if (!isRecent) await startWorkflow(installation, 'Machine', refOf(dialect, machine), seen);
     backoff.note(key, text, isDue);
@@ -244,7 +244,7 @@ function toSignalled(
     sourceVersion: version ?? before?.sourceVersion,
     deployment: deployment ?? before?.deployment,
     asks: watchedMs === undefined ? undefined : machine.request?.askedAt,
-    sentAtMs: Date.now(),
+    sentAtMs: performance.now(),
   };
 }
 

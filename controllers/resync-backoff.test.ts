@@ -28,6 +28,14 @@ it('signals after 1, 2, 4 and 8 resyncs, then after every tenth', () => {
   expect(signalsOf(46)).toEqual([1, 3, 7, 15, 25, 35, 45]);
 });
 
+it.each([-3_600_000, 3_600_000])('signals at the same resyncs where the clock steps by %d ms', (ms) => {
+  backoff.note('key', 'same', false);
+  jest.setSystemTime(Date.now() + ms);
+  expect(backoff.isDue('key', 'same')).toBe(false);
+
+  expect(signalsOf(8)).toEqual([1, 3, 7]);
+});
+
 it('starts again when the object looks different, or was forgotten', () => {
   backoff.note('key', 'same', false);
   jest.advanceTimersByTime(resyncMs);

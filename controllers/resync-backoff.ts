@@ -22,7 +22,7 @@ export function createResyncBackoff(resyncMs: number): ResyncBackoff {
   return {
     isDue(key, text) {
       const state = find(key, text);
-      return state !== undefined && Date.now() >= state.nextAtMs;
+      return state !== undefined && performance.now() >= state.nextAtMs;
     },
     note(key, text, isSignalled) {
       const state = find(key, text);
@@ -30,7 +30,7 @@ export function createResyncBackoff(resyncMs: number): ResyncBackoff {
       const signals = state === undefined ? 0 : state.signals + 1;
       // Half a resync early: timers are not exact.
       const pauseMs = (Math.min(2 ** signals, maxResyncs) - 0.5) * resyncMs;
-      states.set(key, { text, signals, nextAtMs: Date.now() + pauseMs });
+      states.set(key, { text, signals, nextAtMs: performance.now() + pauseMs });
     },
     forget: (key) => void states.delete(key),
   };

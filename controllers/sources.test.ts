@@ -1,4 +1,4 @@
-import { beforeEach, describe, expect, it, jest } from '@jest/globals';
+import { afterEach, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { Client } from '@temporalio/client';
 import { gardener } from '../api/gardener/index.ts';
 import { finalizers } from '../api/gardener/names.ts';
@@ -21,6 +21,7 @@ const defaults = { creationSeconds: 60, drainSeconds: 60, maxEvictRetries: 360, 
 const deletionTimestamp = '2026-08-19T10:00:00Z';
 
 beforeEach(() => {
+  jest.useFakeTimers();
   [recorded, sweeps] = [[], 0];
   machines = createStore<Machine>(indexesOf(gardener, defaults).machines);
   const classes = createStore<MachineClass>();
@@ -37,6 +38,8 @@ beforeEach(() => {
     namespace: 'n',
   });
 });
+
+afterEach(() => void jest.useRealTimers());
 
 function put(name: string): void {
   const spec = { class: { kind: 'MachineClass', name: 'small' } };
@@ -59,12 +62,8 @@ describe('a deleted class that is in use', () => {
       }),
     ]);
 
-    jest.spyOn(Date, 'now').mockReturnValue(Date.now() + 31 * 60_000);
-    try {
-      await controller.handle('small');
-    } finally {
-      jest.restoreAllMocks();
-    }
+    jest.advanceTimersByTime(31 * 60_000);
+    await controller.handle('small');
     expect(recorded.slice(1)).toMatchObject([{ note: 'cannot be deleted yet: it is used by Machine a' }]);
     expect(sweeps).toBe(0);
   });
@@ -73,5 +72,22 @@ describe('a deleted class that is in use', () => {
     await controller.handle('small');
 
     expect([recorded, sweeps]).toEqual([[], 1]);
+  });
+
+  it.each([-3_600_000, 3_600_000])('gets both after the same pauses where the clock steps by %d ms', async (ms) => {
+    await controller.handle('small');
+    put('a');
+    await controller.handle('small');
+    jest.setSystemTime(Date.now() + ms);
+    await controller.handle('small');
+    machines.retain(new Set());
+    await controller.handle('small');
+    expect([recorded.length, sweeps]).toEqual([1, 1]);
+
+    jest.advanceTimersByTime(30 * 60_000);
+    await controller.handle('small');
+    put('a');
+    await controller.handle('small');
+    expect([recorded.length, sweeps]).toEqual([2, 2]);
   });
 });

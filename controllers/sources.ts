@@ -21,7 +21,7 @@ const maxNamed = 5;
 /** What was done for a deleted source. */
 interface Deletion {
   readonly uid: string;
-  /** When the next Event may say that it is in use, and when the next sweep may be started. */
+  /** When the next Event may say that it is in use, and when the next sweep may be started, by performance.now(). */
   nextEventMs: number;
   nextSweepMs: number;
   sweepPauseMs: number;
@@ -59,8 +59,8 @@ export function createSourceController(context: SourceControllerContext): Contro
     { metadata: { name, uid } }: KubeObject,
     deletion: Deletion,
   ): void {
-    if (Date.now() < deletion.nextEventMs) return;
-    deletion.nextEventMs = Date.now() + eventPauseMs;
+    if (performance.now() < deletion.nextEventMs) return;
+    deletion.nextEventMs = performance.now() + eventPauseMs;
     const named = users.flatMap(({ kind, store }) =>
       store.byIndex(bySource, name).map(({ metadata }) => `${kind} ${metadata.name}`),
     );
@@ -82,9 +82,9 @@ export function createSourceController(context: SourceControllerContext): Contro
   }
 
   async function sweepFor(deletion: Deletion): Promise<void> {
-    if (Date.now() < deletion.nextSweepMs) return;
+    if (performance.now() < deletion.nextSweepMs) return;
     await startSweep(installation, { dialect: dialect.name, namespace, dryRun: false }, 'sources');
-    deletion.nextSweepMs = Date.now() + deletion.sweepPauseMs;
+    deletion.nextSweepMs = performance.now() + deletion.sweepPauseMs;
     deletion.sweepPauseMs = Math.min(deletion.sweepPauseMs * 2, maxPauseMs);
   }
 

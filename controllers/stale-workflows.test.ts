@@ -96,6 +96,16 @@ describe('the finder of stale workflows', () => {
     expect(refreshed).toEqual([idOf('b'), idOf('new')]);
   });
 
+  it('leaves no run twice, whatever the difference of its clock to that of Temporal', async () => {
+    startTime = new Date(Date.now() + 2 * 3_600_000);
+    open.set('b', 'Pending');
+    await resync(10);
+    expect(refreshed).toEqual([]);
+
+    await resync(10);
+    expect(refreshed).toEqual([idOf('b')]);
+  });
+
   it('lists again at once after a list that failed', async () => {
     isDown = true;
     await expect(resync(10)).rejects.toThrow('no answer');

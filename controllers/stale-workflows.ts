@@ -9,7 +9,7 @@ import { isKnownLone } from './owners.ts';
 /** A list of 5,000 open workflows costs a Temporal server 1.5 s of CPU (measured with SQLite). */
 const resyncsPerList = 10;
 
-/** Younger runs are left to the next list, ms: this one may be behind them. */
+/** Younger runs are left to the next list, ms: this one may be behind them. The times are of two clocks, so only once. */
 const youngMs = 5_000;
 
 /**
@@ -24,6 +24,8 @@ export function createStaleWorkflowFinder({
   refresh,
 }: Pick<ControllerContext, 'watches' | 'dialect' | 'installation' | 'defaults' | 'refresh'>): Controller {
   let resyncs = 0;
+  /** IDs that were left by the last list. */
+  let left = new Set<string>();
 
   /** The phase that each workflow should show; undefined for those that show none. */
   function expectedPhases(): Map<string, string | undefined> {
@@ -43,10 +45,14 @@ export function createStaleWorkflowFinder({
     const open = await listOpenWorkflows(installation);
     resyncs = 0; // after an error the next attempt lists again
     const phases = expectedPhases();
+    const young = new Set<string>();
     for (const { id, phase, startTime } of open) {
       const isStale = !phases.has(id) || phases.get(id) !== phase;
-      if (isStale && startTime.getTime() < youngAfterMs) refresh(id);
+      if (!isStale) continue;
+      if (startTime.getTime() < youngAfterMs || left.has(id)) refresh(id);
+      else young.add(id);
     }
+    left = young;
   }
 
   return {

@@ -53,8 +53,10 @@ async function tokensOf({ uid }: ObjectRef): Promise<Secret[]> {
   return items;
 }
 
-async function ensure(ref: ObjectRef, source: Source, validSeconds = 600): Promise<string> {
-  return rendered(await activities.ensureUserData(ref, source, validSeconds));
+const validUntil = '2030-01-02T03:04:05.000Z';
+
+async function ensure(ref: ObjectRef, source: Source, until = validUntil): Promise<string> {
+  return rendered(await activities.ensureUserData(ref, source, until));
 }
 
 const tokenPattern = /^[a-z0-9]{6}\.[a-z0-9]{16}$/;
@@ -62,8 +64,7 @@ const tokenPattern = /^[a-z0-9]{6}\.[a-z0-9]{16}$/;
 describe('the bootstrap token', () => {
   it('[mcm 16 partly] [mcm 17 partly] is in the target cluster before there can be a VM, and says what kube-apiserver has to know', async () => {
     const ref = await newMachine();
-    const before = Date.now();
-    const text = await ensure(ref, await newSource('<<BOOTSTRAP_TOKEN>>'), 600);
+    const text = await ensure(ref, await newSource('<<BOOTSTRAP_TOKEN>>'));
     expect(text).toMatch(tokenPattern);
     const [id = '', secret] = text.split('.');
 
@@ -78,15 +79,13 @@ describe('the bootstrap token', () => {
     expect(decoded(token, 'usage-bootstrap-authentication')).toBe('true');
     expect(decoded(token, 'usage-bootstrap-signing')).toBe('true');
     expect(decoded(token, 'description')).toContain(`${namespace}/${ref.name}`);
-    const expiresAt = Date.parse(decoded(token, 'expiration'));
-    expect(expiresAt).toBeGreaterThanOrEqual(before + 600_000);
-    expect(expiresAt).toBeLessThanOrEqual(Date.now() + 600_000);
+    expect(decoded(token, 'expiration')).toBe(validUntil);
   });
 
   it('[mcm 17 partly] has no groups when none are configured', async () => {
     const ref = await newMachine();
     const bare = createUserDataActivities({ control: client, target: client, bootstrapTokenExtraGroups: '' });
-    await bare.ensureUserData(ref, await newSource('<<BOOTSTRAP_TOKEN>>'), 600);
+    await bare.ensureUserData(ref, await newSource('<<BOOTSTRAP_TOKEN>>'), validUntil);
     const [token] = await tokensOf(ref);
     expect(token?.data).not.toHaveProperty('auth-extra-groups');
   });
@@ -119,14 +118,14 @@ describe('the bootstrap token', () => {
   it('[invariant 6 partly] lives on where it would expire too soon, so that a VM that was made with it can still join', async () => {
     const ref = await newMachine();
     const source = await newSource('<<BOOTSTRAP_TOKEN>>');
-    const expiresAt = async () => Date.parse(decoded((await tokensOf(ref))[0]!, 'expiration'));
-    const text = await ensure(ref, source, 60);
-    const before = Date.now();
+    const expiresAt = async () => decoded((await tokensOf(ref))[0]!, 'expiration');
+    const [sooner, later] = ['2030-01-02T03:04:05.000Z', '2030-01-02T03:14:05.000Z'];
+    const text = await ensure(ref, source, sooner);
 
-    expect(await ensure(ref, source, 600)).toBe(text);
-    expect(await expiresAt()).toBeGreaterThanOrEqual(before + 600_000);
-    expect(await ensure(ref, source, 60)).toBe(text);
-    expect(await expiresAt()).toBeGreaterThanOrEqual(before + 600_000);
+    expect(await ensure(ref, source, later)).toBe(text);
+    expect(await expiresAt()).toBe(later);
+    expect(await ensure(ref, source, sooner)).toBe(text);
+    expect(await expiresAt()).toBe(later);
   });
 
   it('[invariant 6 partly] is another one when the token cleaner has removed it, and the user data has that one', async () => {
@@ -155,7 +154,7 @@ describe('the bootstrap token', () => {
     const ref = await newMachine();
     const source = await newSource('<<BOOTSTRAP_TOKEN>>');
 
-    await expect(forgetful.ensureUserData(ref, source, 600)).rejects.toThrow(
+    await expect(forgetful.ensureUserData(ref, source, validUntil)).rejects.toThrow(
       `does not keep the label ${names.machineUid} of Secret "${tokens}/bootstrap-token-`,
     );
     expect(made).toHaveLength(1);
@@ -164,7 +163,7 @@ describe('the bootstrap token', () => {
 
   it('[invariant 8 partly] is nowhere in what a Secret says about itself', async () => {
     const ref = await newMachine();
-    const place = await activities.ensureUserData(ref, await newSource('<<BOOTSTRAP_TOKEN>>'), 600);
+    const place = await activities.ensureUserData(ref, await newSource('<<BOOTSTRAP_TOKEN>>'), validUntil);
     const [, secret] = (await rendered(place)).split('.');
     const about = [...(await tokensOf(ref)), await client.get(secrets, place)].map(({ metadata }) => metadata);
     for (const metadata of about) expect(JSON.stringify({ ...metadata, managedFields: [] })).not.toContain(secret);
@@ -179,8 +178,8 @@ describe('the bootstrap token', () => {
   it('[mcm 16 partly] goes with the user data after the join or with the machine, and only that of this machine', async () => {
     const source = await newSource('<<BOOTSTRAP_TOKEN>>');
     const [first, second] = [await newMachine(), await newMachine()];
-    const place = await activities.ensureUserData(first, source, 600);
-    await activities.ensureUserData(second, source, 600);
+    const place = await activities.ensureUserData(first, source, validUntil);
+    await activities.ensureUserData(second, source, validUntil);
     expect(await activities.removeUserData(first)).toBe(true);
     expect(await client.find(secrets, place)).toBeUndefined();
     expect(await tokensOf(first)).toEqual([]);
@@ -227,7 +226,7 @@ describe('[mcm 18] rendered user data', () => {
 
   it('is a Secret of the machine, which goes with it', async () => {
     const ref = await newMachine();
-    const place = await activities.ensureUserData(ref, await newSource('<<MACHINE_NAME>>'), 600);
+    const place = await activities.ensureUserData(ref, await newSource('<<MACHINE_NAME>>'), validUntil);
     const { metadata } = await client.get(secrets, place);
     expect(metadata.labels).toEqual({ [names.machineUid]: ref.uid });
     expect(metadata.ownerReferences).toMatchObject([{ kind: 'Machine', name: ref.name, uid: ref.uid }]);
@@ -236,11 +235,11 @@ describe('[mcm 18] rendered user data', () => {
   it('creates nothing new when it is asked for again, also at the same time', async () => {
     const ref = await newMachine();
     const source = await newSource('<<BOOTSTRAP_TOKEN>>');
-    const places = await Promise.all([1, 2, 3].map(() => activities.ensureUserData(ref, source, 600)));
+    const places = await Promise.all([1, 2, 3].map(() => activities.ensureUserData(ref, source, validUntil)));
     const first = await client.get(secrets, places[0] ?? source);
     const token = decoded(first, 'userData');
     for (const place of places) expect(await rendered(place)).toBe(token);
-    await activities.ensureUserData(ref, source, 600);
+    await activities.ensureUserData(ref, source, validUntil);
     expect(await client.get(secrets, first.metadata)).toEqual(first);
     expect(await tokensOf(ref)).toHaveLength(1);
   });
@@ -259,7 +258,7 @@ describe('[mcm 18] rendered user data', () => {
     const ref = await newMachine();
     const source = await newSource('<<MACHINE_NAME>>');
     await client.patch(secrets, source, mergePatch({ data: { userData: null, other: '' } }));
-    await expect(activities.ensureUserData(ref, source, 600)).rejects.toMatchObject({
+    await expect(activities.ensureUserData(ref, source, validUntil)).rejects.toMatchObject({
       code: 'InvalidArgument',
       message: `Secret "${namespace}/${source.name}" has no key userData: add the user data of its machines`,
     });

@@ -33,9 +33,9 @@ export function createUserDataActivities(deps: UserDataDeps) {
    * The Secret of the token for a machine, made unless there is one. One that expires too soon lives longer: a VM may have
    * been made with it. Ids that other machines have are passed over.
    */
-  async function ensureToken(ref: ObjectRef, validSeconds: number): Promise<Secret> {
+  async function ensureToken(ref: ObjectRef, validUntil: string): Promise<Secret> {
     for (let ordinal = 0; ; ordinal++) {
-      const wanted = tokenSecret(ref, tokenId(ref.uid, ordinal), validSeconds, bootstrapTokenExtraGroups);
+      const wanted = tokenSecret(ref, tokenId(ref.uid, ordinal), validUntil, bootstrapTokenExtraGroups);
       const secret = await createOrFind(target, wanted);
       if (secret.metadata.labels?.[names.machineUid] !== ref.uid) {
         if (decoded(secret, 'token-secret') !== wanted.stringData?.['token-secret']) continue;
@@ -44,9 +44,9 @@ export function createUserDataActivities(deps: UserDataDeps) {
         const what = `the label ${names.machineUid} of Secret "${namespace}/${name}"`;
         throw new ProviderError('FailedPrecondition', `the API server of the nodes does not keep ${what}`);
       }
-      const expiration = wanted.stringData?.['expiration'] ?? '';
-      if (Date.parse(decoded(secret, 'expiration')) >= Date.parse(expiration)) return secret;
-      const prolonged = mergePatch({ metadata: { uid: secret.metadata.uid }, stringData: { expiration } });
+      if (Date.parse(decoded(secret, 'expiration')) >= Date.parse(validUntil)) return secret;
+      const stringData = { expiration: validUntil };
+      const prolonged = mergePatch({ metadata: { uid: secret.metadata.uid }, stringData });
       return target.patch(secrets, wanted.metadata, prolonged, localRequest());
     }
   }
@@ -55,12 +55,12 @@ export function createUserDataActivities(deps: UserDataDeps) {
     /**
      * Renders user data for a machine into a Secret and says where it is. Renders again when the source was changed, or
      * when the token in it has gone.
-     * @param validSeconds how long the bootstrap token lives from now on, where one is asked for
+     * @param validUntil when the bootstrap token expires at the earliest, where one is asked for: RFC 3339, on Temporal's clock
      */
     async ensureUserData(
       ref: ObjectRef,
       source: NonNullable<SourceSnapshot['userData']>,
-      validSeconds: number,
+      validUntil: string,
     ): Promise<{ namespace: string; name: string; key: string }> {
       const { namespace } = ref;
       const name = userDataSecretName(ref);
@@ -75,7 +75,7 @@ export function createUserDataActivities(deps: UserDataDeps) {
       }
       let token: Secret | undefined;
       const bootstrapToken = async () => {
-        token = await ensureToken(ref, validSeconds);
+        token = await ensureToken(ref, validUntil);
         return textOf(token);
       };
       const template = decoded(original, source.key);
@@ -156,7 +156,7 @@ function userDataSecret(
 }
 
 /** A bootstrap token as kubeadm and kube-apiserver define it, six and sixteen of `[0-9a-z]`. */
-function tokenSecret(ref: ObjectRef, id: string, validSeconds: number, extraGroups: string): NewSecret {
+function tokenSecret(ref: ObjectRef, id: string, expiration: string, extraGroups: string): NewSecret {
   const secret = Array.from({ length: 16 }, () => tokenAlphabet[randomInt(tokenAlphabet.length)]).join('');
   return {
     metadata: {
@@ -170,7 +170,7 @@ function tokenSecret(ref: ObjectRef, id: string, validSeconds: number, extraGrou
       description: `Bootstrap token of machine ${ref.namespace}/${ref.name}`,
       'token-id': id,
       'token-secret': secret,
-      expiration: new Date(Date.now() + validSeconds * 1_000).toISOString(),
+      expiration,
       'usage-bootstrap-authentication': 'true',
       'usage-bootstrap-signing': 'true',
       ...(extraGroups !== '' && { 'auth-extra-groups': extraGroups }),

@@ -55,7 +55,7 @@ export function createOwnerActivities(deps: OwnerDeps) {
       notBeforeMs: number,
       last?: LastSeen,
     ): Promise<OwnerReading | null> {
-      await sleep(Math.max(0, Math.min(notBeforeMs - Date.now(), 1_000)));
+      await sleep(Math.max(0, Math.min(notBeforeMs - temporalNowMs(), 1_000)));
       return snapshotOwner(contextOf(deps, ref, kind), reader, { maxCandidates, nowMs: temporalNowMs(), last });
     },
 

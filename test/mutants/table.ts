@@ -488,8 +488,8 @@ const ofControllers: readonly Mutant[] = [
   {
     id: 'young-run',
     file: 'controllers/stale-workflows.ts',
-    text: 'if (isStale && startTime.getTime() < youngAfterMs) refresh(id);',
-    replacement: 'if (isStale) refresh(id);',
+    text: 'startTime.getTime() < youngAfterMs || left.has(id)',
+    replacement: 'true',
     breaks: 'Workflows of the last seconds are refreshed although only the list of them is behind.',
     tests: ['controllers/stale-workflows.test.ts'],
   },

@@ -72,6 +72,8 @@ interface Cluster {
   nodeNames: readonly string[];
   /** Why it can remember no more places. */
   placeProblem: string | undefined;
+  /** Until when bootstrap tokens were asked to be valid. */
+  tokenEnds: string[];
   /** How many VMs were replaced, as the Machine remembers. */
   replacements: number;
   /** Names of the Nodes that were deleted. */
@@ -307,6 +309,7 @@ function newCluster(nowMs: number): Cluster {
     drains: 0,
     maintenance: undefined,
     preserved: [],
+    tokenEnds: [],
     drops: [],
     before: () => undefined,
     after: () => undefined,
@@ -485,7 +488,10 @@ function playCluster(
       return !cluster.drops.includes('release');
     }),
     readSource: noted('readSource', () => cluster.reading),
-    ensureUserData: noted('ensureUserData', () => userData),
+    ensureUserData: noted('ensureUserData', (_ref, _source, validUntil) => {
+      cluster.tokenEnds.push(validUntil);
+      return userData;
+    }),
     removeUserData: noted('removeUserData', () => true),
   };
 }

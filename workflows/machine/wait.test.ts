@@ -408,12 +408,16 @@ describe('user data with a token', () => {
     touch({ limits: { ...cluster.machine.limits, creationSeconds: 3 } });
     let isOut = true;
     cloud.ensureVm = () => (isOut ? refuse('Unavailable') : vm);
+    const startMs = now();
     await start();
     await advanceUntil(() => cloud.asked.length >= 2 && countOf('ensureUserData') >= 2);
     isOut = false;
     await advanceUntil(() => cluster.machine.stage === 'joining');
 
     expect(cluster.steps.lastIndexOf('ensureUserData')).toBeLessThan(cluster.steps.lastIndexOf('storeIdentity'));
+    const [first, second] = cluster.tokenEnds.map((end) => Date.parse(end) - startMs);
+    expect(first).toBe(6_000); // twice the creation timeout from now on, by the clock of Temporal
+    expect(second).toBeGreaterThanOrEqual(9_000);
     const requests = cloud.asked.map((request) => JSON.stringify({ ...request, outcomeUnknown: true }));
     expect(new Set(requests).size).toBe(1);
   });

@@ -17,6 +17,7 @@ import {
   uid,
 } from '../../../test/support/aws.ts';
 import { hurried } from '../../../test/support/hurried.ts';
+import { inActivity } from '../../../test/support/in-activity.ts';
 import { type RecordingEc2, startRecordingEc2 } from '../../../test/support/recording-ec2.ts';
 import { refusal } from '../../../test/support/refusal.ts';
 import { createProvider } from '../kit/provider.ts';
@@ -484,6 +485,17 @@ describe('listVms', () => {
       });
     }
   });
+});
+
+it('listVms takes a volume for new where EC2 does not say when it was made, whatever the clock of the worker says', async () => {
+  ec2.answer({ DescribeVolumes: `<volumeSet><item><volumeId>vol-1</volumeId>${tagSet(own)}</item></volumeSet>` });
+  const nowMs = Date.now() + 7_200_000;
+
+  const list = () => provider.listVms({ ...awsScope(ec2.url), page: 'disk:' }, call());
+  const { items } = await inActivity({ currentAttemptScheduledTimestampMs: nowMs }, list);
+
+  expect(items).toMatchObject([{ id: 'vol-1' }]);
+  expect(Date.parse(items[0]?.createdAt ?? '')).toBeGreaterThanOrEqual(nowMs);
 });
 
 describe('updateVm', () => {

@@ -20,6 +20,7 @@ import {
 } from '@aws-sdk/client-ec2';
 import { z } from 'zod';
 import { names } from '../../../api/names.ts';
+import { temporalNowMs } from '../../boundary.ts';
 import type { Cloud, CloudItem, CloudPart, CloudVm, Session, Tags } from '../kit/cloud.ts';
 import { createProvider } from '../kit/provider.ts';
 import { type Provider, type ProviderDeps, ProviderError } from '../provider.ts';
@@ -284,7 +285,7 @@ function toVm(instance: Instance, place: string): CloudVm {
     kind: 'vm',
     id,
     name: own['Name'] ?? '',
-    createdAt: (LaunchTime ?? new Date()).toISOString(),
+    createdAt: (LaunchTime ?? new Date(temporalNowMs())).toISOString(),
     tags: own,
     state: states[instance.State?.Name ?? ''] ?? 'creating',
     providerID: providerIdOf(id, place),
@@ -302,7 +303,7 @@ function providerIdOf(id: string, place: string): string {
 
 function toDisk({ VolumeId: id = '', CreateTime, Tags: tags, Attachments = [] }: Volume): CloudPart {
   const own = toTags(tags);
-  const createdAt = (CreateTime ?? new Date()).toISOString();
+  const createdAt = (CreateTime ?? new Date(temporalNowMs())).toISOString();
   return { kind: 'disk', id, name: own['Name'] ?? '', createdAt, tags: own, ...attached(Attachments[0]) };
 }
 

@@ -11,6 +11,7 @@ import {
   type PipelineResponse,
 } from '@azure/core-rest-pipeline';
 import { z } from 'zod';
+import { temporalNowMs } from '../../boundary.ts';
 import type { Cloud, CloudVm, CreationFailure, Refusal, Session } from '../kit/cloud.ts';
 import { ProviderError } from '../provider.ts';
 import type { AzureCredentials } from './credentials.ts';
@@ -214,7 +215,7 @@ export async function failureOf(
   const answer = await find(session, () => request(session.client, 'GET', operation));
   const { status, error, endTime = '' } = Operation.safeParse(answer).data ?? {};
   if (status !== 'Failed' && status !== 'Canceled') return undefined;
-  if (Date.parse(endTime) < (vm === undefined ? Date.now() - oldMs : Date.parse(vm.createdAt))) return undefined;
+  if (Date.parse(endTime) < (vm === undefined ? temporalNowMs() - oldMs : Date.parse(vm.createdAt))) return undefined;
   return {
     code: qualify(error?.code ?? status, error?.message ?? ''),
     message: error?.message ?? `the operation is ${status}`,

@@ -14,6 +14,7 @@ import {
   uidTag,
 } from '../../../test/support/azure.ts';
 import { hurried } from '../../../test/support/hurried.ts';
+import { inActivity } from '../../../test/support/in-activity.ts';
 import {
   type ArmAnswer,
   type ArmAnswers,
@@ -525,6 +526,34 @@ describe('listVms', () => {
       ['disk', 'workers-1-os-disk', uid, undefined],
       ['disk', 'left-os-disk', uid, undefined],
     ]);
+  });
+
+  /** Kinds and ages of what is listed, by the clock of Temporal, which is two hours ahead. */
+  async function agesOf(kind: 'vm' | 'nic' | 'disk'): Promise<[string, number][]> {
+    const nowMs = Date.now() + 7_200_000;
+    const list = () => provider.listVms({ ...azureScope(), page: `${kind}:` }, call());
+    const { items } = await inActivity({ currentAttemptScheduledTimestampMs: nowMs }, list);
+    return items.map((item) => [item.kind, nowMs - Date.parse(item.createdAt)]);
+  }
+
+  it('takes a VM and a disk for new where Azure does not say when they were made', async () => {
+    const [{ body }, { properties, ...made }] = [vm(), disk('workers-1-os-disk')];
+    const { timeCreated: _, ...ofDisk } = properties;
+    const ofVm = { ...(body as object), properties: { provisioningState: 'Succeeded' } };
+    arm.answer({ 'GET virtualMachines': list(ofVm), 'GET disks': list({ ...made, properties: ofDisk }) });
+
+    for (const kind of ['vm', 'disk'] as const) {
+      const [[found, ageMs] = []] = await agesOf(kind);
+      expect(found).toBe(kind);
+      expect(ageMs).toBeLessThanOrEqual(0);
+    }
+  });
+
+  it('makes no VM younger by its NIC, of which Azure does not say when it was made', async () => {
+    arm.answer({ 'GET networkInterfaces': list(nic({ of: vmId })) });
+
+    const [[, ageMs] = []] = await agesOf('nic');
+    expect(ageMs).toBeGreaterThan(Date.now() - Date.parse('2026-01-01T00:00:00Z'));
   });
 
   it('follows no link to another host', async () => {

@@ -7,6 +7,7 @@ import type { Disk, VirtualMachine } from '@azure/arm-compute';
 import type { NetworkInterface, PublicIPAddress } from '@azure/arm-network';
 import { z } from 'zod';
 import { names } from '../../../api/names.ts';
+import { temporalNowMs } from '../../boundary.ts';
 import type { Cloud, CloudItem, CloudPart, CloudVm, Session, Tags, VmOrder } from '../kit/cloud.ts';
 import { createProvider } from '../kit/provider.ts';
 import { type Provider, type ProviderDeps, ProviderError } from '../provider.ts';
@@ -147,7 +148,7 @@ export const azureCloud: Cloud<AzureProviderSpec, Reach, AzureCredentials, Arm> 
         }),
       );
       return {
-        ...vmOf(machine.name, spec.location.toLowerCase().replaceAll(' ', ''), order.tags, new Date()),
+        ...vmOf(machine.name, spec.location.toLowerCase().replaceAll(' ', ''), order.tags, new Date(temporalNowMs())),
         state: 'creating',
         ...(operation !== undefined && { lastKnownState: operation }),
       };
@@ -423,7 +424,7 @@ function toVm({
 }: VirtualMachine): CloudVm {
   const statuses = instanceView?.statuses ?? [];
   const power = statuses.map(({ code = '' }) => /^PowerState\/(.+)$/.exec(code)?.[1]).find(Boolean);
-  const common = vmOf(name, location, fromAzure(tags), timeCreated ?? new Date());
+  const common = vmOf(name, location, fromAzure(tags), timeCreated ?? new Date(temporalNowMs()));
   if (provisioningState !== 'Failed') return { ...common, state: stateOf(provisioningState, power) };
   // Also a change of a VM that runs may fail. Where the creation has, there is nothing that could run.
   if (power !== undefined) return { ...common, state: stateOf('Succeeded', power) };
@@ -447,21 +448,21 @@ function stateOf(provisioningState: string, power: string | undefined): CloudVm[
   return powerStates[power ?? ''] ?? 'running';
 }
 
+/** Azure does not say when an interface or an address was made. One in use is as old as its VM, whose UID it has. */
+const unknown = new Date(0).toISOString();
+
 function toNicPart({ id = '', name = '', tags, virtualMachine, provisioningState }: NetworkInterface): Part {
-  // Azure does not say when an interface was made. It is taken for new while it belongs to a VM.
-  const createdAt = new Date(virtualMachine ? Date.now() : 0).toISOString();
   const state = provisioningState;
-  return { kind: 'nic', id, name, createdAt, tags: fromAzure(tags), state, ...attached(virtualMachine?.id) };
+  return { kind: 'nic', id, name, createdAt: unknown, tags: fromAzure(tags), state, ...attached(virtualMachine?.id) };
 }
 
 function toDiskPart({ id = '', name = '', tags, managedBy, timeCreated, provisioningState: state }: Disk): Part {
-  const createdAt = (timeCreated ?? new Date()).toISOString();
+  const createdAt = (timeCreated ?? new Date(temporalNowMs())).toISOString();
   return { kind: 'disk', id, name, createdAt, tags: fromAzure(tags), state, ...attached(managedBy) };
 }
 
-function toIpPart({ id = '', name = '', tags, ipConfiguration, provisioningState: state }: PublicIPAddress): Part {
-  const createdAt = new Date(ipConfiguration ? Date.now() : 0).toISOString();
-  return { kind: 'ip', id, name, createdAt, tags: fromAzure(tags), state };
+function toIpPart({ id = '', name = '', tags, provisioningState: state }: PublicIPAddress): Part {
+  return { kind: 'ip', id, name, createdAt: unknown, tags: fromAzure(tags), state };
 }
 
 /** Name of the VM, in lower case, in its ID. */

@@ -18,6 +18,7 @@ import type {
   VmDeletion,
 } from '../../../api/provider.ts';
 import { vmOf } from '../../../api/provider-id.ts';
+import { temporalNowMs } from '../../boundary.ts';
 import { inOurWords, parseOrRefuse, problemsOf } from '../problems.ts';
 import { type CallContext, type Provider, type ProviderDeps, ProviderError } from '../provider.ts';
 import type { Cloud, CloudItem, CloudPart, CloudVm, Tags, VmOrder } from './cloud.ts';
@@ -326,7 +327,7 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
       const message = await cloud.setUp(session, spec, vm);
       if (message === undefined) return answer;
       // What a new VM has may be listed late: that is no reason to complain.
-      const isNew = Date.now() < Date.parse(vm.createdAt) + settleMs;
+      const isNew = temporalNowMs() < Date.parse(vm.createdAt) + settleMs;
       return { ...answer, state: 'uninitialized', ...(!isNew && { message }) };
     } catch (error) {
       if (!(error instanceof ProviderError)) throw error;

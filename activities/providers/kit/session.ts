@@ -88,7 +88,7 @@ export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, 
   }
 
   function connect(reach: Reach, { keys, holders }: Keys, makeClient: MakeClient<Reach, Client>): Connection<Client> {
-    const nowMs = Date.now();
+    const nowMs = performance.now();
     for (const [id, { usedMs }] of connections) if (usedMs + forgetMs < nowMs) connections.delete(id);
     const id = createHash('sha256')
       .update(JSON.stringify([reach, keys]))

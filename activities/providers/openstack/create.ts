@@ -1,6 +1,7 @@
 /** Makes a server, and before it its ports and its root volume, so that a repeated request finds them in use. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { names } from '../../../api/names.ts';
+import { temporalNowMs } from '../../boundary.ts';
 import type { CloudVm, Session, VmOrder } from '../kit/cloud.ts';
 import { ProviderError } from '../provider.ts';
 import type { NewPort, NewServer, NewVolume, Volume } from './client/index.ts';
@@ -125,7 +126,7 @@ async function untilHosted(session: Session<Connection>, id: string, { name, met
     await sleep(pauseMs, undefined, { signal: session.signal });
     const server = await find(session, ({ compute }, signal) => compute.server(id, signal));
     if (server === undefined) {
-      return toVm({ id, name, metadata, created: new Date().toISOString(), status: 'DELETED' }, region);
+      return toVm({ id, name, metadata, created: new Date(temporalNowMs()).toISOString(), status: 'DELETED' }, region);
     }
     const isHosted = server['OS-EXT-STS:task_state'] === 'spawning';
     if (server.status !== 'BUILD' || isHosted || performance.now() > untilMs) return toVm(server, region);

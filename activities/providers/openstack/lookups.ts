@@ -46,9 +46,9 @@ export function forgetIds({ client: { ids } }: Session<Connection>): void {
 function remembered(session: Session<Connection>, key: string, look: () => Promise<string>): Promise<string> {
   const { ids } = session.client;
   const known = ids.get(key);
-  if (known !== undefined && Date.now() < known.untilMs) return known.id;
+  if (known !== undefined && performance.now() < known.untilMs) return known.id;
   const id = look();
-  ids.set(key, { id, untilMs: Date.now() + rememberMs });
+  ids.set(key, { id, untilMs: performance.now() + rememberMs });
   id.catch(() => ids.delete(key));
   return id;
 }

@@ -3,7 +3,7 @@ import type { Place, SourceSnapshot } from '../../../api/model/source.ts';
 import { kubernetes } from '../kubernetes.ts';
 import { setMachine } from '../observe.ts';
 import { again, isPastCreation, type PhaseOutcome } from '../outcome.ts';
-import type { MachineState } from '../state.ts';
+import { type MachineState, timeIn } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
 import { type Ask, type Attempt, mayHaveVm, nextAsk } from './creation.ts';
 import { creationRefused } from './refusal.ts';
@@ -107,8 +107,8 @@ async function renewUserData(state: MachineState, attempt: Attempt, doing: strin
 }
 
 function renderUserData(state: MachineState, source: NonNullable<SourceSnapshot['userData']>) {
-  const validSeconds = 2 * state.machine.limits.creationSeconds;
-  const step = () => kubernetes.ensureUserData(state.ref, source, validSeconds);
+  const validMs = 2 * state.machine.limits.creationSeconds * 1_000;
+  const step = () => kubernetes.ensureUserData(state.ref, source, timeIn(validMs));
   return untilAnswered(state, 'rendering the user data', step);
 }
 
