@@ -189,8 +189,8 @@ const ofWorkflows: readonly Mutant[] = [
   {
     id: 'drain-of-restored',
     file: 'workflows/machine/phases/node-drain.ts',
-    text: 'if (state.stale || isEdited || drain.isOver()) scope.cancel();',
-    replacement: 'if (isEdited || drain.isOver()) scope.cancel();',
+    text: 'if (state.stale || isEdited || drain.isOver()',
+    replacement: 'if (isEdited || drain.isOver()',
     breaks: 'A drain goes on although a refresh would find that a restored Machine is not deleted any more.',
     tests: ['workflows/machine/phases/deprovision.test.ts'],
   },
