@@ -250,25 +250,35 @@ describe('findDoubts', () => {
       ...{ control: client, target: client, events, past: { ...none, findLosses }, sweep: limits, defaults },
     });
     const asked = [
-      { uid: 'u-1', vms: [{ id: 'cloud:///region/abc', name: 'a' }] },
-      { vms: [{ id: 'cloud:///region/2', name: byName! }] },
-      { uid: 'u-open', vms: [{ id: 'cloud:///region/3', name: ofAnother! }] },
-      { uid: 'u-4', vms: [{ id: 'cloud:///region/bad', name: notReady! }] },
+      { uid: 'u-1', ageMs: 1, vms: [{ id: 'cloud:///region/abc', name: 'a' }] },
+      { ageMs: 2, vms: [{ id: 'cloud:///region/2', name: byName! }] },
+      { uid: 'u-open', ageMs: 3, vms: [{ id: 'cloud:///region/3', name: ofAnother! }] },
+      { uid: 'u-4', ageMs: 4, vms: [{ id: 'cloud:///region/bad', name: notReady! }] },
     ];
-    const surplus = { uid: 'u-5', vms: [{ id: 'cloud:///region/5', name: byName! }], isSurplus: true as const };
-    const surplusNode = { uid: 'u-6', vms: [{ id: 'cloud:///region/Abc', name: 'b' }], isSurplus: true as const };
+    const surplus = {
+      uid: 'u-5',
+      ageMs: 5,
+      vms: [{ id: 'cloud:///region/5', name: byName! }],
+      isSurplus: true as const,
+    };
+    const surplusNode = {
+      uid: 'u-6',
+      ageMs: 6,
+      vms: [{ id: 'cloud:///region/Abc', name: 'b' }],
+      isSurplus: true as const,
+    };
 
     expect(await findDoubts(input, [...asked, surplus, surplusNode])).toEqual([
       [`its Node ${byId} is Ready`],
       [`its Node ${byName} is Ready`],
-      ['its Machine was not deleted through Millwright: its workflow is open'],
+      ['Temporal does not say that Millwright deleted its Machine: its workflow is open'],
       ...[[], [], [`its Node ${byId} is Ready`]],
     ]);
     expect(lost).toEqual([
-      { namespace, name: 'a', uid: 'u-1' },
-      { namespace, name: byName },
-      { namespace, name: ofAnother, uid: 'u-open' },
-      { namespace, name: notReady, uid: 'u-4' },
+      { namespace, name: 'a', ageMs: 1, uid: 'u-1' },
+      { namespace, name: byName, ageMs: 2 },
+      { namespace, name: ofAnother, ageMs: 3, uid: 'u-open' },
+      { namespace, name: notReady, ageMs: 4, uid: 'u-4' },
     ]);
   });
 
@@ -282,7 +292,9 @@ describe('findDoubts', () => {
       sweep: limits,
       defaults,
     });
-    await expect(findDoubts(input, [{ vms: [{ id: 'cloud:///1', name: 'a' }] }])).rejects.toThrow('127.0.0.1:1');
+    await expect(findDoubts(input, [{ ageMs: 0, vms: [{ id: 'cloud:///1', name: 'a' }] }])).rejects.toThrow(
+      '127.0.0.1:1',
+    );
     await away.close();
   });
 });

@@ -45,7 +45,7 @@ export interface SweepMemory {
   readPast(): Promise<PastSweeps>;
   /** How many machines were deleted through their workflows since a time, RFC 3339. */
   countDeletions(since: string): Promise<number>;
-  /** What says that each Machine was not deleted through its workflow, for people; undefined: it was, or nobody knows. */
+  /** Why each Machine may not have been deleted through its workflow, for people; undefined: it was, or nobody can know. */
   findLosses(machines: readonly LostMachine[]): Promise<readonly (string | undefined)[]>;
 }
 
@@ -113,15 +113,15 @@ export function createSweepActivities({ control, target, events, defaults, sweep
     },
 
     /**
-     * Why each of these orphans may be a healthy VM, for people: a Node of its own is Ready, or its Machine was not deleted
-     * through Millwright. Nothing for one that nothing speaks for.
+     * Why each of these orphans may be a healthy VM, for people: a Node of its own is Ready, or Temporal does not say that its
+     * Machine was deleted. Nothing for one that nothing speaks for.
      */
     async findDoubts({ namespace }: SweepNamespace, asked: readonly AskedOrphan[]): Promise<readonly string[][]> {
       const ready = await readyNodes();
-      const lost = asked.flatMap(({ uid, vms: [vm], isSurplus }, place) =>
+      const lost = asked.flatMap(({ uid, ageMs, vms: [vm], isSurplus }, place) =>
         isSurplus || vm === undefined
           ? []
-          : [{ place, machine: { namespace, name: vm.name, ...(uid !== undefined && { uid }) } }],
+          : [{ place, machine: { namespace, name: vm.name, ageMs, ...(uid !== undefined && { uid }) } }],
       );
       const answers = await past.findLosses(lost.map(({ machine }) => machine));
       const losses = new Map(lost.map(({ place }, i) => [place, answers[i]]));
@@ -132,7 +132,7 @@ export function createSweepActivities({ control, target, events, defaults, sweep
         const loss = losses.get(place);
         return [
           ...found.map((node) => `its Node ${node} is Ready`),
-          ...(loss === undefined ? [] : [`its Machine was not deleted through Millwright: ${loss}`]),
+          ...(loss === undefined ? [] : [`Temporal does not say that Millwright deleted its Machine: ${loss}`]),
         ];
       });
     },

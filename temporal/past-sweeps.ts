@@ -34,16 +34,21 @@ export function createSweepMemory({ client, name }: Installation): SweepMemory {
         return (await client.workflow.count(`${deleted} AND CloseTime > '${since}'`)).count;
       }),
 
-    findLosses: (machines) =>
-      withFix(client, async () => {
+    findLosses: async (machines) => {
+      const runs = await withFix(client, async () => {
         const known = await inGroups(machines, (machine) => lastWorkflow({ client, name }, machine));
         const unknown = machines.filter(({ uid }, i) => uid !== undefined && known[i] === undefined);
         const renamed = await lastByUid({ client, name }, unknown);
-        return machines.map(({ uid = '' }, i) => {
-          const last = known[i] ?? renamed.get(uid);
-          return last && lossOf(last);
-        });
-      }),
+        return machines.map(({ uid = '' }, i) => known[i] ?? renamed.get(uid));
+      });
+      const isUnknown = ({ uid }: LostMachine, i: number) => uid !== undefined && runs[i] === undefined;
+      const keptMs = machines.some(isUnknown) ? await readRetention(client) : 0;
+      return machines.map((machine, i) => {
+        const last = runs[i];
+        if (last !== undefined) return lossOf(last);
+        return isUnknown(machine, i) && !(machine.ageMs >= keptMs) ? withoutRun : undefined;
+      });
+    },
   };
 }
 
@@ -115,13 +120,34 @@ function lossOf({ status, closeTime, searchAttributes: shown }: EndedRun): strin
   return phase === 'Terminating' ? undefined : `it was gone in the phase ${phase}, as its workflow saw at ${at}`;
 }
 
+const withoutRun =
+  'it has no workflow of it, although the VM is younger than the retention of the Temporal namespace, ' +
+  "so Temporal's database was lost or restored, or Millwright did not make the VM";
+
+/** How long Temporal keeps closed runs, ms. Infinite where the namespace has no retention. */
+async function readRetention(client: Client): Promise<number> {
+  const { namespace } = client.options;
+  const { config } = await withFix(client, () => client.workflowService.describeNamespace({ namespace }), {
+    asked: 'the retention of its namespace',
+    command: 'operator namespace describe',
+  });
+  const seconds = Number(config?.workflowExecutionRetentionTtl?.seconds ?? 0);
+  return seconds > 0 ? seconds * 1_000 : Number.POSITIVE_INFINITY;
+}
+
+const workflowList = { asked: 'the list of workflows', command: 'workflow list' };
+
 /** Asks Temporal. The failure names the request, the reason and the fix. */
-async function withFix<T>({ options: { namespace } }: Client, ask: () => Promise<T>): Promise<T> {
+async function withFix<T>(
+  { options: { namespace } }: Client,
+  ask: () => Promise<T>,
+  { asked, command } = workflowList,
+): Promise<T> {
   try {
     return await ask();
   } catch (error) {
-    const fix = `see whether \`temporal workflow list -n ${namespace}\` answers, and correct what it says`;
-    const message = `Temporal does not answer the list of workflows: ${reasonOf(error)}; ${fix}`;
+    const fix = `see whether \`temporal ${command} -n ${namespace}\` answers, and correct what it says`;
+    const message = `Temporal does not answer ${asked}: ${reasonOf(error)}; ${fix}`;
     throw ApplicationFailure.create({ type: 'Unavailable' satisfies FailureCode, message });
   }
 }

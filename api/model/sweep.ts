@@ -78,6 +78,8 @@ export type ResourceKey = Pick<ListedResource, 'kind' | 'id' | 'uid' | 'name' | 
 /** Of an orphan what it takes to tell whether it may be a healthy VM. */
 export interface AskedOrphan {
   readonly uid?: string;
+  /** How old the youngest of the VMs is by Temporal's clock, ms. */
+  readonly ageMs: number;
   readonly vms: readonly Pick<ListedResource, 'id' | 'name'>[];
   /** The Machine of its UID exists, and names another VM. Left out otherwise. */
   readonly isSurplus?: true;
@@ -88,6 +90,8 @@ export interface LostMachine {
   readonly namespace: string;
   readonly name: string;
   readonly uid?: string;
+  /** How old its VM is, ms: it was deleted since, if it was. */
+  readonly ageMs: number;
 }
 
 /** Whose Machines a sweep asks for. */

@@ -172,7 +172,9 @@ describe('Machines that are missing', () => {
 
     expect(code).toBe(1);
     expect(output).toContain(`waits for approval: 1 orphan may be healthy (${lost}: its Node ${lost} is Ready, `);
-    expect(output).toMatch(/its Machine was not deleted through Millwright: it was gone in the phase Running/);
+    expect(output).toMatch(
+      /Temporal does not say that Millwright deleted its Machine: it was gone in the phase Running/,
+    );
     expect(output).toContain('1 deleted; the others wait for approval');
     expect(output).not.toContain(late);
     expect(await vmIds(millwright)).toEqual(healthy);

@@ -1,5 +1,4 @@
 /** What docs/providers.md promises to a provider that does what the page says, in a cloud that uses every freedom. */
-import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { ApplicationFailure, Context } from '@temporalio/activity';
 import { finalizers, labels } from '../../api/gardener/names.ts';
@@ -11,7 +10,7 @@ import { mergePatch } from '../../kube/patch.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
 import { createLiteralProvider, type LiteralVm } from '../support/literal-provider.ts';
 import { serveProvider } from '../support/serve-provider.ts';
-import { quickSweeps, sweep } from '../support/sweeps.ts';
+import { deleteMachine, quickSweeps, sweep } from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
 
 describe('a provider that does what docs/providers.md says, and no more', () => {
@@ -167,9 +166,12 @@ describe('a provider that does what docs/providers.md says, and no more', () => 
     const [own] = provider.vmsOf(ref.name);
     await joinNode(own!);
     await millwright.untilPhase(ref, 'Running');
+    const deleted = await create('nobody');
+    await millwright.untilPhase(deleted, 'Pending');
+    await deleteMachine(millwright, deleted);
     const old = { ageMs: 60_000 };
     provider.make(provider.vmNameOf('nobody'), 'here', old);
-    provider.make(provider.vmNameOf('nobody'), 'here', { uid: randomUUID(), ...old });
+    provider.make(provider.vmNameOf('nobody'), 'here', { uid: deleted.uid, ...old });
     provider.make(own!.name, 'here', { uid: ref.uid, ...old });
     await untilTrue('the VM of the Machine is listed', () => provider.isListed(own!));
 

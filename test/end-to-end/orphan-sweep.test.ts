@@ -13,7 +13,16 @@ import { sweepScheduleId } from '../../temporal/schedules.ts';
 import { type FaultProxy, startFaultProxy } from '../faults/proxy.ts';
 import { fromSetup, type Installation, phaseOf, plainSecret, startInstallation } from '../support/installation.ts';
 import { startMillwright } from '../support/millwright.ts';
-import { approve, heldSweep, makeVm, quickSweeps, startSweep, sweep, untilOld } from '../support/sweeps.ts';
+import {
+  approve,
+  deleteMachine,
+  heldSweep,
+  makeVm,
+  quickSweeps,
+  startSweep,
+  sweep,
+  untilOld,
+} from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
 
 async function vmNames({ cloud }: Installation): Promise<string[]> {
@@ -31,7 +40,10 @@ describe('the sweeps of the Schedule', () => {
     millwright = await startInstallation({ flags: [...quickSweeps, '--machine-safety-orphan-vms-period', '1s'] });
     millwright.recordAs('orphan-sweep');
     const { cloud, temporal, namespace } = millwright;
-    await makeVm(millwright, 'tagged', { uid: '00000000-0000-4000-8000-000000000000' });
+    const deleted = await millwright.createMachine('tagged');
+    await millwright.untilPhase(deleted, 'Running');
+    await deleteMachine(millwright, deleted);
+    await makeVm(millwright, 'tagged', { uid: deleted.uid });
     await makeVm(millwright, 'untagged');
     await millwright.createMachine('healthy');
     await until('the orphans are gone', async (see) => {
@@ -56,7 +68,7 @@ describe('the sweeps of the Schedule', () => {
     expect(await vmNames(millwright)).toEqual(['healthy', 'in-creation']);
     await cloud.setFaults();
     await millwright.untilMachines(2, 'Running');
-    expect(await cloud.stats()).toMatchObject({ vmsEver: 4, vmsNow: 2, deletes: 2 });
+    expect(await cloud.stats()).toMatchObject({ vmsEver: 5, vmsNow: 2, deletes: 3 });
   });
 });
 
@@ -247,7 +259,10 @@ describe('millwright sweep', () => {
     const { control, namespace } = millwright;
     await millwright.putSecret('wrong', { ...plainSecret, token: 'not-this-one' });
     await millwright.createClass('wrong', { secretRef: { namespace, name: 'wrong' } });
-    const orphan = await makeVm(millwright, 'orphan', { uid: '00000000-0000-4000-8000-000000000001' });
+    const deleted = await millwright.createMachine('orphan');
+    await millwright.untilPhase(deleted, 'Running');
+    await deleteMachine(millwright, deleted);
+    const orphan = await makeVm(millwright, 'orphan', { uid: deleted.uid });
     const untagged = await makeVm(millwright, 'untagged-orphan');
     const leaked = await leak('00000000-0000-4000-8000-000000000009');
     const asMcm = { hasTaggedParts: true };
@@ -282,7 +297,7 @@ describe('millwright sweep', () => {
 
     expect(await vmNames(millwright)).toEqual(others);
     expect(report.groups[0]).toMatchObject({ deleted: { count: 8 }, failedCount: 0 });
-    expect(await resourcesOf('00000000-0000-4000-8000-000000000001')).toEqual([]);
+    expect(await resourcesOf(deleted.uid)).toEqual([]);
     expect(await resourcesOf('00000000-0000-4000-8000-000000000009')).toEqual([]);
     expect(report.groups[1]?.error?.code).toBe('Unauthenticated');
     expect(code).toBe(1);

@@ -11,7 +11,7 @@ import { nodes } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { preparePythonProvider } from '../support/python-provider.ts';
-import { makeVm, quickSweeps, sweep, untilOld } from '../support/sweeps.ts';
+import { deleteMachine, makeVm, quickSweeps, sweep, untilOld } from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
 
 const userData = '#!/bin/sh\nexec kubelet --node-labels=canary-6f1d';
@@ -128,8 +128,10 @@ describe('a provider in Python', () => {
     const { control, namespace } = millwright;
     await control.delete(machineClasses, { namespace, name: 'small' }); // which nobody serves here
     const ref = await createMachine('kept');
-    await untilMachine(ref, 'Running');
-    await makeVm(millwright, 'tagged', { uid: '00000000-0000-4000-8000-000000000000' });
+    const deleted = await createMachine('python-tagged');
+    for (const each of [ref, deleted]) await untilMachine(each, 'Running');
+    await deleteMachine(millwright, deleted);
+    await makeVm(millwright, 'python-tagged', { uid: deleted.uid });
     await makeVm(millwright, 'untagged');
     await makeVm(millwright, 'surplus', { uid: ref.uid });
     await makeVm(millwright, 'foreign', { tags: { cluster: 'another' } });

@@ -35,7 +35,7 @@ it.each([
   [
     'with higher revisions than ever',
     true,
-    /1 orphan may be healthy .*: its Machine was not deleted through Millwright/,
+    /1 orphan may be healthy .*: Temporal does not say that Millwright deleted its Machine/,
   ],
 ])(
   '[mcm 89 partly] [invariant 4] a control cluster that was restored %s costs no VM of a Machine that the backup does not have',

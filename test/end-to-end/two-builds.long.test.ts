@@ -72,7 +72,7 @@ describe('[invariant 1] a build with other workflows takes over from one', () =>
       { kind: 'hang', effect: 'done', operation: 'create', times: 1, ...of('hanging') },
       { kind: 'outage', how: 'unavailable', operation: 'create', ...of('out') },
     );
-    await makeVm(millwright, 'orphan', { uid: '00000000-0000-4000-8000-000000000000' });
+    await makeVm(millwright, 'orphan');
     await untilOld(millwright);
     refs.joining = await create('joining', 'tainted');
     await control.delete(machines, guarded);

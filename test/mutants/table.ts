@@ -395,6 +395,22 @@ const ofWorkflows: readonly Mutant[] = [
     tests: ['workflows/orphansweep/brake.test.ts'],
   },
   {
+    id: 'orphan-without-run',
+    file: 'temporal/past-sweeps.ts',
+    text: 'return isUnknown(machine, i) && !(machine.ageMs >= keptMs) ? withoutRun : undefined;',
+    replacement: 'return undefined;',
+    breaks: 'After a restore of etcd and Temporal a sweep deletes healthy VMs of Machines that both have lost.',
+    tests: ['test/temporal/past-sweeps.test.ts'],
+  },
+  {
+    id: 'age-of-the-youngest',
+    file: 'workflows/orphansweep/doubts.ts',
+    text: 'const ageMs = Math.min(',
+    replacement: 'const ageMs = Math.max(',
+    breaks: 'A sweep takes an orphan for older than the retention of Temporal, though one of its VMs is younger.',
+    tests: ['workflows/orphansweep/sweep.test.ts'],
+  },
+  {
     id: 'machine-without-run',
     file: 'workflows/interruptions/check.ts',
     text: 'if (isCancellation(error)) throw error;\n    return false;',

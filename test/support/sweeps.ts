@@ -1,6 +1,8 @@
 /** For tests of the orphan sweep: VMs that nobody has asked for, and the command. */
 import { createVm } from '../../activities/providers/simulated/client.ts';
+import type { ObjectRef } from '../../api/model/ref.ts';
 import { names } from '../../api/names.ts';
+import { workflowId } from '../../api/workflow-id.ts';
 import type { SweepReport } from '../../workflows/orphansweep/messages.ts';
 import { fromSetup, type Installation, plainSecret } from './installation.ts';
 import { type Process, startProcess } from './millwright.ts';
@@ -36,6 +38,16 @@ export async function makeVm(
   };
   const vm = await createVm({ endpoint: cloud.url, token: plainSecret.token }, body, AbortSignal.timeout(10_000));
   return `simulated:///here/${vm.id}`;
+}
+
+/** Deletes a Machine through Millwright, and waits until Temporal lists that. Whatever has its UID then is a certain orphan. */
+export async function deleteMachine(millwright: Installation, ref: ObjectRef): Promise<void> {
+  const { namespace, temporal } = millwright;
+  await millwright.remove(ref);
+  const query = `WorkflowId = '${workflowId(namespace, 'Machine', ref)}' AND MillwrightPhase = 'Terminating'`;
+  await until('its workflow is listed as that of a deleted Machine', async (see) => {
+    return see(await temporal.workflow.count(`${query} AND ExecutionStatus = 'Completed'`)).count === 1;
+  });
 }
 
 /** Waits until a sweep with `quickSweeps` would judge every VM. */

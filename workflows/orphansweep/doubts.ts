@@ -45,6 +45,11 @@ function doubtedBy(doubts: readonly string[]) {
 }
 
 function toAsked({ uid, resources, keeper }: Orphan): AskedOrphan {
-  const vms = resources.filter(isVm).map(({ id, name }) => ({ id, name }));
-  return { ...(uid !== undefined && { uid }), vms, ...(keeper !== undefined && { isSurplus: true }) };
+  const vms = resources.filter(isVm);
+  const ageMs = Math.min(...vms.map(({ createdAt }) => Date.now() - Date.parse(createdAt)));
+  return {
+    ...(uid !== undefined && { uid }),
+    ...{ ageMs, vms: vms.map(({ id, name }) => ({ id, name })) },
+    ...(keeper !== undefined && { isSurplus: true }),
+  };
 }

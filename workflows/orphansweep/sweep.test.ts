@@ -654,7 +654,10 @@ describe('an orphan that may be a healthy VM', () => {
     expect(braked).toBeUndefined();
   });
 
-  it('is asked about by its VMs, and as surplus where its Machine names another', async () => {
+  it('is asked about by its VMs and the age of the youngest, and as surplus where its Machine names another', async () => {
+    const hourMs = 3_600_000;
+    const aged = (ms: number) => new Date(Date.now() - ms).toISOString();
+    const second = vm('c://a/2', { uid: 'u0', createdAt: aged(hourMs) });
     const asked: AskedOrphan[] = [];
     doubtsOf = (orphan) => {
       asked.push(orphan);
@@ -663,17 +666,22 @@ describe('an orphan that may be a healthy VM', () => {
     machines = new Set(['u2']);
     keepers = new Map([['u2', 'c://a/keeper']]);
     cloud = [
-      ...[healthy, vm('disk', { kind: 'disk', uid: 'u0' }), vm('alone', { kind: 'disk', uid: 'u3' }), vm('c://a/x')],
-      ...[vm('c://a/keeper', { uid: 'u2', alive: true }), vm('c://a/second', { uid: 'u2' })],
+      ...[healthy, second, vm('c://a/x', { createdAt: aged(2 * hourMs) })],
+      ...[
+        vm('disk', { kind: 'disk', uid: 'u0', createdAt: aged(hourMs / 2) }),
+        vm('alone', { kind: 'disk', uid: 'u3' }),
+      ],
+      vm('c://a/keeper', { uid: 'u2', alive: true }),
+      vm('c://a/second', { uid: 'u2', createdAt: aged(3 * hourMs) }),
     ];
     limits = { ...limits, brakeCount: 9 };
 
     await sweep(true);
 
-    expect(asked).toEqual([
-      { uid: 'u0', vms: [{ id: 'c://a/0', name: 'a' }] },
-      { vms: [{ id: 'c://a/x', name: 'c://a/x' }] },
-      { uid: 'u2', vms: [{ id: 'c://a/second', name: 'c://a/second' }], isSurplus: true },
+    expect(asked.map(({ ageMs, ...orphan }) => ({ ...orphan, hours: Math.floor(ageMs / hourMs) }))).toEqual([
+      { uid: 'u0', hours: 1, vms: [healthy, second].map(({ id, name }) => ({ id, name })) },
+      { hours: 2, vms: [{ id: 'c://a/x', name: 'c://a/x' }] },
+      { uid: 'u2', hours: 3, vms: [{ id: 'c://a/second', name: 'c://a/second' }], isSurplus: true },
     ]);
   });
 });
