@@ -12,6 +12,7 @@ const quiet: Evidence = {
   calls: [creation('vm-1', 10)],
   resources: [{ id: 'vm-1', kind: 'vm', tags: { [names.machineUid]: 'u' } }],
   audit: [],
+  approved: [],
   nodeObservations: [],
   observations: [{ atMs: 12_000, uid: 'u', name: 'm', providerID: 'simulated:///here/vm-1', state: 'present' }],
   machines: [{ uid: 'u', name: 'm', providerID: 'simulated:///here/vm-1' }],
@@ -125,6 +126,50 @@ describe('a run is checked for', () => {
       ['the Machine was not there', { observations: [{ ...quiet.observations[0]!, state: 'gone' as const }] }],
     ])('but not where %s', (_, change) => {
       expect(violationsOf({ ...deleted, ...change })).toEqual([]);
+    });
+  });
+
+  describe('VMs that were deleted although etcd has lost their Machines', () => {
+    const [named] = quiet.observations;
+    const lost = {
+      ...{
+        vms: [vm('vm-1', 10, 60)],
+        calls: [creation('vm-1', 10), deletion('vm-1', 60)],
+        resources: [],
+        machines: [],
+      },
+      observations: [named!, { ...named!, atMs: 40_000, state: 'gone' as const }],
+      nodeObservations: [
+        { atMs: 15_000, name: 'm', isReady: true },
+        { atMs: 40_000, name: 'm', isReady: false },
+      ],
+    };
+
+    it.each<[string, Partial<Evidence>]>([
+      ['and nobody has approved that', {}],
+      ['and another VM was approved', { approved: ['simulated:///here/avm-1', 'disk-1'] }],
+      [
+        'and the Machine that was deleted had their name long before',
+        {
+          ...{ vms: [vm('vm-1', 90, 160)], audit: [request({ at: at(50) })] },
+          nodeObservations: [{ atMs: 95_000, name: 'm', isReady: true }],
+        },
+      ],
+      ['and the Machine was deleted afterwards', { audit: [request({ at: at(61) })] }],
+    ])('%s', (_, change) => {
+      expect(violationsOf({ ...lost, ...change })).toEqual(['a VM was deleted that nobody has approved: m: vm-1']);
+    });
+
+    it.each<[string, Partial<Evidence>]>([
+      ['a person has approved that', { approved: ['simulated:///here/vm-1'] }],
+      ['their Machine was deleted before', { audit: [request({ at: at(30) })] }],
+      ['their Node was deleted before', { audit: [request({ at: at(30), resource: 'nodes' })] }],
+      ['their Machine was seen to be deleted', { observations: [{ ...named!, state: 'being deleted' as const }] }],
+      ['their Machine named another', { observations: [{ ...named!, providerID: 'simulated:///here/vm-2' }] }],
+      ['they never had a Ready Node', { nodeObservations: [{ atMs: 5_000, name: 'm', isReady: true }] }],
+      ['the cloud took them away', { vms: [{ ...vm('vm-1', 10, 60), vanishesAt: 70_000 }] }],
+    ])('but not where %s', (_, change) => {
+      expect(violationsOf({ ...lost, ...change })).toEqual([]);
     });
   });
 

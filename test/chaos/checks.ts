@@ -78,8 +78,8 @@ export function findLeftovers({ vms, resources, machines, endedAt }: Evidence): 
 }
 
 /**
- * No VM was deleted that its Machine named, unless the Machine was deleted, or its Node was on purpose. Millwright has a
- * cause where it deletes a Machine.
+ * No VM was deleted that its Machine named, unless the Machine was deleted, or its Node was on purpose. Where the Machine was
+ * lost, a person has approved the deletion of a VM that had joined. Millwright has a cause where it deletes a Machine.
  */
 export function findWrongDeletions(evidence: Evidence): Violation[] {
   const { vms, calls, audit, observations } = evidence;
@@ -98,11 +98,33 @@ export function findWrongDeletions(evidence: Evidence): Violation[] {
     if (deletions.length === 0 && isNamed && !isGoneSoon) {
       return [{ what: 'a VM was deleted that its Machine names', where, at: timeOf(atMs) }];
     }
+    if (needsApproval(evidence, vm, atMs, deletions) && !evidence.approved.some((id) => id.endsWith(`/${vm.id}`))) {
+      return [{ what: 'a VM was deleted that nobody has approved', where, at: timeOf(atMs) }];
+    }
     const first = deletions.find((entry) => Date.parse(entry.at) >= Date.parse(vm.createdAt));
     if (first === undefined || !first.userAgent.startsWith(agents.millwright) || hasCause(evidence, vm, first))
       return [];
     return [{ what: 'Millwright deleted a healthy Machine without a cause', where, at: first.at }];
   });
+}
+
+/** Whether a VM was that of a Machine, had joined, and nobody had deleted the Machine or the Node: etcd has lost them. */
+function needsApproval(
+  { observations, nodeObservations }: Evidence,
+  vm: EvidentVm,
+  atMs: number,
+  deletions: readonly AuditEntry[],
+): boolean {
+  const createdAtMs = Date.parse(vm.createdAt);
+  const seen = observations.filter((each) => each.uid === uidOf(vm) && each.atMs <= atMs + observerLagMs);
+  const wasNamed = seen.some(({ providerID }) => providerID?.endsWith(`/${vm.id}`));
+  const hasJoined = nodeObservations.some(
+    (node) => node.name === vm.name && node.isReady && createdAtMs <= node.atMs && node.atMs <= atMs,
+  );
+  const wasDeleted =
+    seen.some(({ state }) => state === 'being deleted') ||
+    deletions.some(({ at }) => Date.parse(at) >= createdAtMs - plannedWithinMs);
+  return wasNamed && hasJoined && vm.vanishesAt === null && !wasDeleted;
 }
 
 /**

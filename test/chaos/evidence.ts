@@ -57,6 +57,8 @@ export interface Evidence {
   readonly calls: readonly Pick<CallRecord, 'at' | 'endedAt' | 'operation' | 'vm' | 'token' | 'outcome' | 'effect'>[];
   readonly resources: readonly SimulatedResource[];
   readonly audit: readonly AuditEntry[];
+  /** Ids of what a person has approved at the brake of a sweep. */
+  readonly approved: readonly string[];
   readonly observations: readonly Observation[];
   /** Of each Node its changes, oldest first. */
   readonly nodeObservations: readonly NodeObservation[];
@@ -85,7 +87,7 @@ export async function readMachines({ machinesNow }: World) {
 
 /** Asks the cloud, the API server, Temporal and the processes. Writes logs and histories to the folder of the run. */
 export async function collect(world: World, untouchedBefore: readonly EvidentMachine[]): Promise<Evidence> {
-  const { auditLog, cloud, control, credentials, disturbances, observer, processes, secretOf } = world;
+  const { approved, auditLog, cloud, control, credentials, disturbances, observer, processes, secretOf } = world;
   const endedAt = new Date().toISOString();
   const vms = await cloud.vms({ all: true });
   const logs = Object.fromEntries(processes.map(({ name, logs: read }) => [name, read()]));
@@ -101,7 +103,7 @@ export async function collect(world: World, untouchedBefore: readonly EvidentMac
   const comments = credentials.map((_, number) => secretOf(number).userData.split('\n')[1] ?? '');
   const bootstrapTokens = vms.flatMap(({ userData }) => /^join \w+\.(\w+)/m.exec(userData)?.[1] ?? []);
   return {
-    ...{ endedAt, vms, logs, untouchedBefore, disturbances },
+    ...{ endedAt, vms, logs, untouchedBefore, disturbances, approved },
     calls: await cloud.calls(),
     resources: await cloud.resources(),
     audit: await readAudit(auditLog),

@@ -120,10 +120,11 @@ async function leftOf({ cloud, control, machinesNow, temporal }: World): Promise
 }
 
 /** A person approves what a sweep holds: after a restore of etcd it has good reasons to ask. */
-async function approveHeld({ temporal }: World): Promise<void> {
+async function approveHeld({ temporal, approved }: World): Promise<void> {
   const installation = { client: temporal, name: namespace };
   for (const each of await findHeldSweeps(installation)) {
     const ids = each.held.orphans.flatMap(({ named }) => named.map(({ id }) => id));
+    approved.push(...ids); // before: the answer may be lost
     await approveOrphans(installation, each, ids);
   }
 }

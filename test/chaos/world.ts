@@ -185,10 +185,12 @@ async function open(dir: string, seed: number, ending: (() => Promise<unknown>)[
   });
   const busy = new Set<string>();
   const disturbances: Disturbance[] = [];
+  /** Ids of what a person has approved at the brake of a sweep. */
+  const approved: string[] = [];
 
   return {
     ...{ dir, stack, auditLog, control, temporal, cloud, proxies, clock, processes, observer, nodeControllers },
-    ...{ credentials, secretOf, putSecret, createDeployment, machinesNow, disturbances },
+    ...{ credentials, secretOf, putSecret, createDeployment, machinesNow, disturbances, approved },
     /** What acts kill and freeze, sorted by name. */
     victims: [
       ...processes,
