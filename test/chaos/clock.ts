@@ -9,9 +9,14 @@ export interface Clock {
   jump(seconds: number): Promise<void>;
 }
 
+/** Path of libfaketime; undefined: it is not installed. */
+export function findFaketime(): string | undefined {
+  return globSync('/usr/lib/*/faketime/libfaketimeMT.so.1')[0];
+}
+
 /** The clock of processes that are started from now on; undefined: libfaketime is not installed. @param file that it reads */
 export async function createClock(file: string): Promise<Clock | undefined> {
-  const [library] = globSync('/usr/lib/*/faketime/libfaketimeMT.so.1');
+  const library = findFaketime();
   if (library === undefined) return undefined;
   const jump = (seconds: number) => writeFile(file, `${seconds < 0 ? '' : '+'}${seconds}\n`);
   await jump(0);

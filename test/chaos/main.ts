@@ -9,6 +9,7 @@ import { checks, lineOf, type Violation } from './checks.ts';
 import { createDice, drawActs } from './dice.ts';
 import { collect, readMachines } from './evidence.ts';
 import { converge, findRest, heal } from './heal.ts';
+import { backUpDatabases } from './outages.ts';
 import { startWorld, type World } from './world.ts';
 
 const program = new Command('npm run chaos --')
@@ -52,6 +53,8 @@ process.exit(violations.length === 0 ? 0 : 1);
 
 /** Acts, heals and checks. */
 async function live(world: World): Promise<Violation[]> {
+  tell('backing up the databases');
+  await backUpDatabases(world);
   const untouched = (await readMachines(world)).filter(({ isUntouched }) => isUntouched);
   count = await act(world);
   tell('healing');

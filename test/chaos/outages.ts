@@ -1,6 +1,4 @@
 /** Acts that break our processes, their servers, the network and the clock for a while. */
-import { existsSync } from 'node:fs';
-import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Fault, FaultProxy, SeenRequest } from '../faults/proxy.ts';
 import { statusBody } from '../faults/proxy.ts';
@@ -25,6 +23,11 @@ async function aroundDatabase(world: World, which: 'temporal' | 'etcd', change: 
   await aroundEtcd(world.stack, change);
   await controllerManager?.restart();
   if (change === putBack) await world.nodeControllers.restartKubelets();
+}
+
+/** Backs all databases up, for a restore may be the first act. */
+export async function backUpDatabases(world: World): Promise<void> {
+  for (const which of ['temporal', 'etcd'] as const) await aroundDatabase(world, which, backUp);
 }
 
 /** What can happen to a request on its way to an API server, for a share of the requests. */
@@ -95,12 +98,31 @@ export const outages: Acts = {
     weight: 2,
     async run(world, dice, tell) {
       const which = dice.pick(['temporal', 'etcd'] as const) ?? 'etcd';
-      const backup = which === 'etcd' ? 'etcd-backup' : 'temporal-backup';
-      if (!existsSync(join(world.dir, backup))) throw new Error(`there is no backup of ${which}`);
       await world.use(`restore of ${which}`, aroundNames[which], async () => {
         tell(`restores ${which} from its backup`);
         await aroundDatabase(world, which, putBack);
       });
+    },
+  },
+  'restore both': {
+    weight: 1,
+    async run(world, _, tell) {
+      const { proxies } = world;
+      const sides = Object.values(proxies);
+      await world.use(
+        'cut to all',
+        Object.keys(proxies).map((side) => `proxy of ${side}`),
+        () =>
+          world.use('restore of temporal', aroundNames.temporal, () =>
+            world.use('restore of etcd', aroundNames.etcd, async () => {
+              tell('restores temporal and etcd from their backups, before our processes reach one of them');
+              for (const proxy of sides) await proxy.goDown();
+              await aroundDatabase(world, 'temporal', putBack);
+              await aroundDatabase(world, 'etcd', putBack);
+              for (const proxy of sides) await proxy.comeUp();
+            }),
+          ),
+      );
     },
   },
   'break requests': {

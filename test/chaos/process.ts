@@ -7,7 +7,7 @@ export interface Ending extends Exit {
   readonly process: string;
   /** RFC 3339. */
   readonly at: string;
-  /** Its last lines. */
+  /** Its last lines: the SDK logs some more after the reason. */
   readonly lastLines: string;
 }
 
@@ -35,7 +35,7 @@ export async function startChaosProcess(name: string, options: MillwrightOptions
     const started = await startMillwright(options);
     current = started;
     void started.exited.then((exit) => {
-      const lastLines = started.logs().split('\n').slice(-10).join('\n');
+      const lastLines = started.logs().split('\n').slice(-50).join('\n');
       endings.push({ process: name, at: new Date().toISOString(), ...exit, lastLines });
     });
     return started;
