@@ -50,6 +50,14 @@ const ofWorkflows: readonly Mutant[] = [
     tests: ['workflows/limits/grants.test.ts'],
   },
   {
+    id: 'reading-before-a-claim',
+    file: 'activities/owner/apply.ts',
+    text: 'delete step.reading; // an answer',
+    replacement: '// an answer',
+    breaks: 'Machines are created in a set that was released while its owner waited for its share of a limit.',
+    tests: ['activities/owner/step.test.ts'],
+  },
+  {
     id: 'complete-orphan',
     file: 'workflows/orphansweep/remove.ts',
     text: 'left.length === complete.get(key)',
