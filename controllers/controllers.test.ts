@@ -185,6 +185,16 @@ describe('the controller of machines', () => {
     expect(controller.hears.sets({ kind: 'updated', previous: set, object: set })).toEqual([]);
   });
 
+  it('signals the deployment that owns the set of a machine, whatever label another deployment has in its template', async () => {
+    const labelled = { [labels.node]: 'node', name: 'a' };
+    for (const name of ['a', 'b']) {
+      const owner = { apiVersion: 'v1', kind: 'MachineDeployment', name, uid: name, controller: true };
+      stores.sets.put({ metadata: meta(`s-${name}`, { labels: labelled, ownerReferences: [owner] }) });
+      await seeMachine('Unknown', { ...controlledBy(`s-${name}-uid`), labels: labelled });
+      expect(observed.at(-1)).toMatchObject({ deployment: name });
+    }
+  });
+
   it('signals a node that lacks what its Machine wants it to have, each edit anew, and not that it has got it', async () => {
     await seeMachine('Running');
     await seeNode('True');

@@ -77,6 +77,31 @@ describe('an in-place update whose template goes back', () => {
   });
 });
 
+it('an in-place update whose Node is gone goes on with the next machine once that one is replaced', async () => {
+  const { ref, turn } = await newUpdate();
+  const ordersOfOthers = async () =>
+    (await own())
+      .filter(({ metadata }) => metadata.uid !== turn.metadata.uid)
+      .map(orderOf)
+      .toSorted();
+  for (const phase of ['InPlaceUpdating', 'InPlaceUpdateFailed', 'Unknown']) {
+    await setPhase(turn, phase);
+    await settle(ref);
+    expect(await ordersOfOthers()).toEqual([candidate, candidate]);
+  }
+
+  await setPhase(turn, 'Failed');
+  await settle(ref);
+  const all = await own();
+  const [made] = all.filter((machine) => orderOf(machine) === undefined);
+  expect([all.length, await client.find(machines, turn.metadata)]).toEqual([3, undefined]);
+  expect(await ordersOfOthers()).toEqual([candidate, candidate, undefined]);
+
+  await setPhase(made!, 'Running');
+  await settle(ref);
+  expect(await ordersOfOthers()).toEqual([candidate, selected, undefined]);
+});
+
 describe('an in-place update that machine-controller-manager has left half done', () => {
   const unordered = mergePatch({ metadata: { annotations: { [names.inPlaceUpdate]: null } } });
 

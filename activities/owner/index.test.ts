@@ -10,6 +10,7 @@ import { names } from '../../api/names.ts';
 import { ownerNeeds } from '../../api/owner/needs.ts';
 import { controllerOf } from '../../api/owner/ownership.ts';
 import { templateHash } from '../../api/owner/template.ts';
+import { toKubernetesTime } from '../../api/time.ts';
 import { configMaps } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { inActivity } from '../../test/support/in-activity.ts';
@@ -430,6 +431,29 @@ describe('observeOwner', () => {
     expect(await failedAt(hoursAgo(0))).toEqual([[1], 1]);
   });
 
+  it.each([
+    ['a day ahead', -86_400_000],
+    ['a day behind', 86_400_000],
+  ])('counts minReadySeconds by the clock of Temporal where that of the worker is %s', async (_, differenceMs) => {
+    const ref = await newDeployment({ replicas: 1, minReadySeconds: 60 });
+    const asked = { [names.enforceMinReadySeconds]: 'true' };
+    await client.patch(machineDeployments, ref, mergePatch({ metadata: { annotations: asked } }));
+    await settle(ref);
+    const [machine] = await own();
+    const lastTransitionTime = toKubernetesTime(new Date(Date.now() + differenceMs));
+    const conditions = [{ type: 'Ready', status: 'True', lastTransitionTime }];
+    const status = { currentStatus: { phase: 'Running' }, conditions };
+    await client.patch(machines, machine!.metadata, mergePatch({ status }), { subresource: 'status' });
+
+    const availableAfter = async (seconds: number) => {
+      const currentAttemptScheduledTimestampMs = Date.parse(lastTransitionTime) + seconds * 1_000;
+      const { view } = await inActivity({ currentAttemptScheduledTimestampMs }, () => read(ref));
+      return view.sets.map(({ available }) => available);
+    };
+    expect(await availableAfter(59)).toEqual([0]);
+    expect(await availableAfter(61)).toEqual([1]);
+  });
+
   it('counts machines of its own sets alone', async () => {
     const ref = await newDeployment({ replicas: 0 });
     await settle(ref);
@@ -453,4 +477,27 @@ describe('actOnOwner', () => {
     await settle(ref);
     expect([await own(), await sets(), await client.get(machineDeployments, ref)]).toEqual(before);
   });
+});
+
+it('a set whose machine has failed without having joined gets the next ones at once when another one of its attempt joins', async () => {
+  const currentAttemptScheduledTimestampMs = Date.now(); // the pause never ends by itself
+  const settleNow = () => inActivity({ currentAttemptScheduledTimestampMs }, () => settle(ref));
+  const ref = await newDeployment({ replicas: 3 });
+  await settleNow();
+  const [oldest, other] = (await own()).toSorted((a, b) =>
+    a.metadata.creationTimestamp < b.metadata.creationTimestamp ? -1 : 1,
+  );
+  const lastOperation = { type: 'Create', state: 'Failed', description: 'no key' };
+  const status = { currentStatus: { phase: 'Failed' }, lastOperation };
+  await client.patch(machines, oldest!.metadata, mergePatch({ status }), { subresource: 'status' });
+
+  await settleNow();
+  const attempts = async () => (await sets()).map(({ metadata }) => metadata.annotations?.[names.failedAttempts]);
+  expect(await attempts()).toEqual([expect.stringContaining('"count":1')]);
+  expect(await own()).toHaveLength(2);
+
+  await setPhase(other!, 'Running');
+  await settleNow();
+  expect(await attempts()).toEqual([undefined]);
+  expect(await own()).toHaveLength(3);
 });

@@ -5,6 +5,7 @@ import { finalizers } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { Candidate } from '../../api/model/owner.ts';
+import type { ObjectRef } from '../../api/model/ref.ts';
 import { names } from '../../api/names.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { mergePatch } from '../../kube/patch.ts';
@@ -249,7 +250,21 @@ describe('actOnOwner', () => {
     expect(reads).toEqual(expected);
   });
 
-  it('creates no machine in a set that was released while it waited for the grant of its machines', async () => {
+  it.each<[string, (ref: ObjectRef) => Promise<void>]>([
+    [
+      'in a set that was released',
+      async () => {
+        const released = mergePatch({ metadata: { ownerReferences: null } });
+        for (const { metadata } of await sets()) await client.patch(machineSets, metadata, released);
+      },
+    ],
+    [
+      'of a deployment that was changed',
+      async (ref) => {
+        await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 0 } }));
+      },
+    ],
+  ])('creates no machine %s while it waited for the grant of its machines', async (_, meanwhile) => {
     const ref = await newDeployment();
     await client.patch(
       machineDeployments,
@@ -259,8 +274,7 @@ describe('actOnOwner', () => {
     await activities.actOnOwner(ref, 'MachineDeployment', await planFor(ref));
     const plan = await planFor(ref);
     const grantLate: ClaimMachines = async (_, claim) => {
-      for (const { metadata } of await sets())
-        await client.patch(machineSets, metadata, mergePatch({ metadata: { ownerReferences: null } }));
+      await meanwhile(ref);
       return { granted: claim.names };
     };
 

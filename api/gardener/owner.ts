@@ -124,7 +124,7 @@ const ofMachines: OwnedMachineDialect = {
   isSpared: (machine: Machine, nowMs) =>
     (stageOf(machine) === 'failed' && ofMachines.isPreserved(machine, nowMs)) || expiryMsOf(machine) > nowMs,
   isMarked: (machine: Machine, nowMs) =>
-    priorityOf(machine) < Number(priorities.default) && !(expiryMsOf(machine) > nowMs),
+    priorityOf(machine) < Number(priorities.default) && !ofMachines.isSpared(machine, nowMs),
   /**
    * Not preserved before auto-preserved before preserved, earlier expiry, lower priority, marked for deletion (earlier
    * mark first), worse phase.

@@ -41,7 +41,7 @@ export interface SetView {
   readonly available: number;
   /** Left out where it does not count. */
   readonly minReadySeconds?: number;
-  /** Active machines that have not been available yet, and that the autoscaler has not scaled down. */
+  /** Active machines that have not been available yet, and that are neither scaled down by the autoscaler nor preserved. */
   readonly starting: number;
   /** Active machines that are Failed and will be replaced. */
   readonly failed: number;
@@ -59,8 +59,10 @@ export interface SetView {
   readonly isBehind?: true;
   /** Active machines that have Failed and are preserved; left out where there are none. */
   readonly preserved?: number;
-  /** Active machines that are preserved and do no work, besides those that are starting; left out where there are none. */
+  /** Active machines that are preserved and not available; left out where there are none. */
   readonly setAside?: number;
+  /** Available machines that are preserved, besides those that are updated in place; left out where there are none. */
+  readonly preservedAvailable?: number;
   /** Machines whose preservation by their set begins or ends now; left out where there are none. */
   readonly preservations?: number;
   /** Machines that lack settings of the template, see `machinesBehind`; left out where there are none. */

@@ -2,7 +2,7 @@
 import type { OwnerApiAt } from '../dialect.ts';
 import { names } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
-import { isAtWork } from './machines.ts';
+import { isAtWork, isSpared } from './machines.ts';
 import type { OwnerDeployment, OwnerSet } from './objects.ts';
 import { groupByController } from './ownership.ts';
 
@@ -33,6 +33,11 @@ export function problemOfMinReadySeconds(owner: OwnerSet | OwnerDeployment): str
  */
 export function isAvailable(api: OwnerApiAt, machine: KubeObject, minReadySeconds = 0): boolean {
   return isAtWork(api, machine) && (minReadySeconds === 0 || msLeft(api, machine, minReadySeconds) <= 0);
+}
+
+/** Whether a machine is preserved and not available: a rollout leaves it aside, and deletes it last. */
+export function isSetAside(api: OwnerApiAt, machine: KubeObject, minReadySeconds?: number): boolean {
+  return isSpared(api, machine) && !isAvailable(api, machine, minReadySeconds);
 }
 
 /** How long the first machine needs that works and is not available yet, ms; undefined: there is none. */

@@ -119,6 +119,17 @@ describe('toCandidates', () => {
     ]);
   });
 
+  it('brings what is preserved last, even if the autoscaler has scaled it down', () => {
+    const marked = { [annotations.priority]: '1', [annotations.markedForDeletionTime]: '2026-08-19T11:00:00Z' };
+    const { metadata } = machine('a', 'pool-1', 'Running', { annotations: marked });
+    const preserveExpiryTime = new Date(api.nowMs + 3_600_000).toISOString();
+    const kept = { metadata, status: { currentStatus: { phase: 'Running', preserveExpiryTime } } };
+    const change = { [annotations.lastReplicaChangeByScalerTime]: '2026-08-19T11:00:00Z' };
+    const scaled = { metadata: { ...pool.metadata, annotations: change } };
+    const found = toCandidates(api, scaled, owner(1, [full]), [kept, ...three.slice(1)], 100);
+    expect(found.map(({ name }) => name)).toEqual(['b', 'c']);
+  });
+
   it('brings none of an owner that is not valid, unless it is deleted', () => {
     const wrong = { problem: 'spec.selector is missing' };
     expect(namesOf(owner(1, [{ ...full, failed: 1 }], wrong))).toEqual([]);
@@ -145,11 +156,25 @@ describe('toCandidates', () => {
     const updating = machine('updating', 'pool-1', 'Running', {
       annotations: { [names.inPlaceUpdate]: toOrder(inPlaceOrders.selected, 'pool-1') },
     });
-    const machines = [kept, working, updating, machine('unknown', 'pool-1', 'Unknown'), machine('new', 'pool-1', '')];
-    const old = set('pool-1', { active: 5, available: 2 });
+    const preserveExpiryTime = new Date(api.nowMs + 3_600_000).toISOString();
+    const keptIn = (phase: string) => ({
+      ...machine(phase, 'pool-1'),
+      status: { currentStatus: { phase, preserveExpiryTime } },
+    });
+    const others = [machine('unknown', 'pool-1', 'Unknown'), machine('new', 'pool-1', '')];
+    const machines = [kept, keptIn('Pending'), keptIn('Running'), working, updating, ...others];
+    const old = set('pool-1', { active: 7, available: 3 });
     const all = (view: OwnerView) => namesOf(view, machines);
-    expect(all(owner(0, [old]))).toEqual(['new', 'unknown', 'updating', 'working', 'kept']);
-    expect(all(owner(0, [{ ...old, isNew: true }]))).toEqual(['working', 'new', 'unknown', 'updating', 'kept']);
+    expect(all(owner(0, [old]))).toEqual(['new', 'unknown', 'updating', 'working', 'Running', 'Pending', 'kept']);
+    expect(all(owner(0, [{ ...old, isNew: true }]))).toEqual([
+      'working',
+      'new',
+      'unknown',
+      'updating',
+      'Pending',
+      'Running',
+      'kept',
+    ]);
   });
 
   const anyMachine = fc.record({

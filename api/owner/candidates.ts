@@ -2,10 +2,10 @@
 import type { OwnerApi, OwnerApiAt } from '../dialect.ts';
 import type { Candidate, MachineBehind, OwnerView, SetView } from '../model/owner.ts';
 import type { KubeObject } from '../objects.ts';
-import { isAvailable } from './availability.ts';
+import { isAvailable, isSetAside } from './availability.ts';
 import { failureToJoin } from './failed-attempts.ts';
 import { isLeaving } from './health.ts';
-import { byDeletionOrder, isActive, isSetAside, isStarting, isToBeReplaced, isUnneeded } from './machines.ts';
+import { byDeletionOrder, isActive, isStarting, isToBeReplaced, isUnneeded } from './machines.ts';
 import type { OwnerSet } from './objects.ts';
 import { groupByController } from './ownership.ts';
 import { excessOf, hasExcess } from './replicas.ts';
@@ -71,9 +71,9 @@ type Order = (a: KubeObject, b: KubeObject) => number;
 /** What is preserved goes last, then what works, whatever else speaks for deleting it first. */
 function byUse(api: OwnerApiAt, { minReadySeconds }: SetView, order: Order): Order {
   const rank = (machine: KubeObject) => {
-    if (isStarting(api, machine)) return 0;
+    if (isSetAside(api, machine, minReadySeconds)) return 3;
     if (isAvailable(api, machine, minReadySeconds)) return isUpdating(api, machine) ? 1 : 2;
-    return isSetAside(api, machine) ? 3 : 1;
+    return isStarting(api, machine) ? 0 : 1;
   };
   return (a, b) => rank(a) - rank(b) || order(a, b);
 }

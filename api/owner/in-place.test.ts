@@ -31,6 +31,12 @@ describe('sets of a deployment that updates its machines in place', () => {
     ['grow in the new set', { replicas: 5 }, [having('old', 2), having('new', 1)], { old: 2, new: 3 }],
     ['shrink in the old ones', { replicas: 2 }, [having('old', 2), having('new', 1)], { old: 1, new: 1 }],
     [
+      'shrink in an old one whose machine is not preserved',
+      { replicas: 2 },
+      [having('older', 1, 1, { preservedAvailable: 1 }), having('old', 1), having('new', 1)],
+      { older: 1, old: 0, new: 1 },
+    ],
+    [
       'shrink as far as enough are available',
       { replicas: 2 },
       [having('old', 2), having('new', 1, 0)],

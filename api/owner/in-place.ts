@@ -17,6 +17,7 @@ import {
   countKept,
   countSetAside,
   countWorking,
+  countWorkingPreserved,
   creationHeadroom,
   hasOldMachines,
   minAvailable,
@@ -27,7 +28,7 @@ import {
 
 /**
  * Old sets never grow: what is missing comes as a machine of the new set. They lose what the new set has too much of
- * altogether, as far as enough stay available, and all when the new set has its replicas. Preserved machines go last.
+ * altogether, as far as enough stay available, and all when the new set has its replicas. Of all old sets preserved machines go last.
  * @param sets those of the view that are not being deleted
  */
 export function inPlaceReplicas(view: OwnerView, sets: readonly SetView[]): Map<string, number> {
@@ -39,13 +40,14 @@ export function inPlaceReplicas(view: OwnerView, sets: readonly SetView[]): Map<
   const most = kept >= view.replicas ? 0 : Math.max(0, view.replicas + view.maxSurge - kept);
   let rest = Math.max(0, sumOf(oldSets, countOld) - most);
   let spare = Math.max(0, spareOf(view, sets));
-  for (const set of oldSets) {
-    const idle = countOld(set) - countWorking(set);
-    const taken = Math.min(rest, countOld(set), idle + spare);
-    desired.set(set.name, countKept(set) - taken);
+  const take = (set: SetView, most: number, idle: number) => {
+    const taken = Math.min(rest, most, idle + spare);
+    desired.set(set.name, (desired.get(set.name) ?? 0) - taken);
     rest -= taken;
     spare -= Math.max(0, taken - idle);
-  }
+  };
+  for (const set of oldSets) take(set, countOld(set) - countWorkingPreserved(set), countOld(set) - countWorking(set));
+  for (const set of oldSets) take(set, countWorkingPreserved(set), 0);
   takeSetAside(view, desired, oldSets);
   const grown = hasOldMachines(view) ? Math.min(view.replicas, kept + room) : view.replicas;
   return desired.set(newSet?.name ?? '', grown);

@@ -219,6 +219,7 @@ describe('isMarked', () => {
   it('holds for a machine of low priority, but not while it is preserved: that is deleted last', () => {
     const judge = (traits: Traits) => isMarked(api, machine({ priority: '1', ...traits }));
     expect([judge({}), judge({ expiry: future }), judge({ expiry: past })]).toEqual([true, false, true]);
+    expect(judge({ phase: 'Failed', preserve: 'now' })).toBe(false); // its expiry is not written yet
   });
 });
 

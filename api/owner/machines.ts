@@ -18,11 +18,12 @@ export function isStarting({ owner: { machines } }: OwnerApi, machine: KubeObjec
 }
 
 /**
- * Whether the autoscaler has scaled a machine down: it is deleted although the replicas may have been raised since.
+ * Whether the autoscaler has scaled a machine down: it is deleted although the replicas may have been raised since. One that
+ * is preserved stays until that is over, or until it is the last.
  * @param owner its deployment, or else its set
  */
-export function isUnneeded({ owner: { scaleDown } }: OwnerApi, owner: KubeObject, machine: KubeObject): boolean {
-  return scaleDown?.isUnneeded(machine, owner) === true;
+export function isUnneeded(api: OwnerApiAt, owner: KubeObject, machine: KubeObject): boolean {
+  return api.owner.scaleDown?.isUnneeded(machine, owner) === true && !isSpared(api, machine);
 }
 
 /** Whether a machine has Failed and is not preserved. */
@@ -36,10 +37,9 @@ export function isKeptFailed(api: OwnerApiAt, machine: KubeObject): boolean {
   return hasFailed && !isToBeReplaced(api, machine);
 }
 
-/** Whether a machine is preserved and does no work: a rollout leaves it aside, and deletes it last. */
-export function isSetAside(api: OwnerApiAt, machine: KubeObject): boolean {
-  const { owner, nowMs } = api;
-  return isActive(api, machine) && owner.machines.isSpared(machine, nowMs) && !isAtWork(api, machine);
+/** Whether a machine is preserved at this moment, Failed or not: it is deleted after all others. */
+export function isSpared({ owner, nowMs }: OwnerApiAt, machine: KubeObject): boolean {
+  return owner.machines.isSpared(machine, nowMs);
 }
 
 /** Whether a machine is Running, or Available without a target cluster. */

@@ -9,8 +9,9 @@
  * | 3/3 | none | 3 | 1 | 4 machines may exist, and 3 have to be available |
  * | 3/3 | 1/0 | 3 | 1 | the new machine is not available yet |
  * | 3/3 | 1/1 | 2 | 1 | 4 are available, 3 have to be: one old machine may go |
- * | 2/2, 1 being deleted | 1/1 | 2 | 1 | the machine that is being deleted still exists |
- * | 2/2 | 1/1 | 2 | 2 | there is room for one more |
+ * | 2/2, 1 being deleted | 1/1 | 2 | 2 | what is being deleted does not count: there is room for one more |
+ * | 2/2 | 2/1 | 2 | 2 | the second new machine is not available yet |
+ * | 1/1 | 3/3 | 0 | 3 | all new machines are available |
  *
  * Recreate asks for 0 old machines at once, and for new ones when no old machine is left.
  */
@@ -19,6 +20,8 @@ import {
   countKept,
   countUnavailable,
   countWorking,
+  countWorkingOthers,
+  countWorkingPreserved,
   creationHeadroom,
   hasOldMachines,
   isRolloutSuspended,
@@ -30,7 +33,8 @@ import {
 
 /**
  * Old sets never grow. They lose, oldest set first: 1. machines that never were available; 2. unavailable machines, as long
- * as the minimum stays reachable; 3. available machines above the minimum; 4. preserved machines, when no other is left.
+ * as the minimum stays reachable; 3. available machines above the minimum, of all sets those that are not preserved before
+ * those that are; 4. preserved machines that are not available, when no other is left.
  * The new set gets what there is room for, or loses machines that are marked for a scale-down.
  * @param sets those of the view that are not being deleted
  */
@@ -46,7 +50,8 @@ export function rollingReplicas(view: OwnerView, sets: readonly SetView[]): Map<
 
   const desired = new Map(oldSets.map((set) => [set.name, countKept(set) - set.starting]));
   take(desired, oldSets, spare + sumOf(oldSets, countUnavailable), countUnavailable);
-  take(desired, oldSets, spare, countWorking);
+  const rest = take(desired, oldSets, spare, countWorkingOthers);
+  take(desired, oldSets, rest, countWorkingPreserved);
   takeSetAside(view, desired, oldSets);
   const grown = grownReplicas(view, newSet);
   return desired.set(newSet?.name ?? '', marked > 0 ? Math.min(grown, kept - marked) : grown);
@@ -58,19 +63,20 @@ function grownReplicas(view: OwnerView, newSet: SetView | undefined): number {
   return Math.min(view.replicas, (newSet?.active ?? 0) + room);
 }
 
-/** Takes `count` machines from the sets in their order, at most `mostOf(set)` of each. */
+/** Takes `count` machines from the sets in their order, at most `mostOf(set)` of each. Returns how many it found too few. */
 function take(
   desired: Map<string, number>,
   sets: readonly SetView[],
   count: number,
   mostOf: (set: SetView) => number,
-): void {
+): number {
   let rest = Math.max(0, count);
   for (const set of sets) {
     const taken = Math.min(rest, mostOf(set));
     desired.set(set.name, (desired.get(set.name) ?? 0) - taken);
     rest -= taken;
   }
+  return rest;
 }
 
 /**

@@ -54,7 +54,7 @@ export function countBounded(view: OwnerView, set: SetView): number {
   return (counts ? set.total - set.replacing : set.active) - countSetAside(set);
 }
 
-/** Machines of an old set that are preserved and do no work: a rollout goes on without them, and deletes them last. */
+/** Machines of an old set that are preserved and not available: a rollout goes on without them, and deletes them last. */
 export function countSetAside({ isNew, setAside = 0 }: SetView): number {
   return isNew ? 0 : setAside;
 }
@@ -90,6 +90,16 @@ export function takeSetAside(view: OwnerView, desired: Map<string, number>, oldS
 export function countWorking({ available, updates }: SetView): number {
   const { selectedAvailable = 0, returning = 0 } = updates ?? {};
   return available - selectedAvailable - returning;
+}
+
+/** Working machines of a set that are preserved: they go after the others of all old sets. */
+export function countWorkingPreserved({ preservedAvailable = 0 }: SetView): number {
+  return preservedAvailable;
+}
+
+/** Working machines of a set that are not preserved. */
+export function countWorkingOthers(set: SetView): number {
+  return countWorking(set) - countWorkingPreserved(set);
 }
 
 /** Machines that were available and may be again: an Unknown machine returns when its network does. */

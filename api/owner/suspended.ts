@@ -13,7 +13,7 @@
  * | 7, one new machine missing | 6 | 1 | none goes so that another one is made |
  */
 import type { OwnerView, SetView } from '../model/owner.ts';
-import { countKept, countNeeded, countWorking, sumOf } from './set-counts.ts';
+import { countKept, countNeeded, countWorking, countWorkingPreserved, sumOf } from './set-counts.ts';
 
 /**
  * Sets keep what they have, and lose machines only as far as enough others stay available that are not marked: a step that
@@ -22,15 +22,39 @@ import { countKept, countNeeded, countWorking, sumOf } from './set-counts.ts';
  */
 export function suspendedReplicas(view: OwnerView, sets: readonly SetView[]): Map<string, number> {
   const desired = targetReplicas(view, sets);
+  const excess = new Map(sets.map((set) => [set.name, countKept(set) - (desired.get(set.name) ?? 0)]));
   let spare = Math.max(0, sumOf(sets, countSure) - (view.replicas - view.maxUnavailable));
-  for (const set of sets) {
-    const unneeded = countKept(set) - countNeeded(set);
-    const excess = countKept(set) - (desired.get(set.name) ?? 0);
-    const taken = Math.min(excess, unneeded + spare);
-    if (taken < excess) desired.set(set.name, countKept(set) - taken);
-    spare -= Math.max(0, taken - unneeded);
+  for (const { set, size, needed } of [...othersOf(sets, countKept), ...preservedOf(sets, countKept)]) {
+    const over = Math.max(0, excess.get(set.name) ?? 0);
+    const taken = Math.min(over, size, size - needed + spare);
+    excess.set(set.name, over - taken);
+    spare -= Math.max(0, taken - (size - needed));
   }
+  for (const [name, left] of excess) if (left > 0) desired.set(name, (desired.get(name) ?? 0) + left);
   return desired;
+}
+
+/** The preserved machines of a set, or its others: those of all sets go first. */
+interface Part {
+  readonly set: SetView;
+  size: number;
+  /** Available machines without a mark. */
+  readonly needed: number;
+}
+
+/** @param count machines of a set that may go, preserved or not */
+function preservedOf(sets: readonly SetView[], count: (set: SetView) => number): Part[] {
+  return sets.map((set) => {
+    const size = Math.min(count(set), (set.setAside ?? 0) + countWorkingPreserved(set));
+    return { set, size, needed: Math.min(size, countWorkingPreserved(set)) };
+  });
+}
+
+function othersOf(sets: readonly SetView[], count: (set: SetView) => number): Part[] {
+  return preservedOf(sets, count).map(({ set, size: preserved }) => {
+    const size = count(set) - preserved;
+    return { set, size, needed: Math.min(size, countNeeded(set) - countWorkingPreserved(set)) };
+  });
 }
 
 /**
@@ -59,25 +83,28 @@ function growingSet(sets: readonly SetView[], filled: readonly SetView[]): SetVi
 
 /**
  * Lowers the sets to spec.replicas in all: marked machines, then those that were not made yet, then the largest sets first,
- * while enough stay available.
+ * while enough stay available. Of all sets preserved machines go last.
  */
 function shrink(view: OwnerView, desired: Map<string, number>, filled: readonly SetView[], total: number): void {
   const bySize = filled.toSorted((a, b) => b.replicas - a.replicas);
-  const needed = sumOf(filled, (set) => Math.min(countSure(set), set.replicas));
-  let spare = Math.max(0, needed - (view.replicas - view.maxUnavailable));
+  const sure = sumOf(filled, (set) => Math.min(countSure(set), set.replicas));
+  let spare = Math.max(0, sure - (view.replicas - view.maxUnavailable));
   let rest = total - view.replicas;
-  const take = (set: SetView, most: number) => {
-    const before = desired.get(set.name) ?? 0;
-    const unneeded = Math.max(0, before - countNeeded(set));
-    const taken = Math.min(rest, most, before, unneeded + spare);
-    desired.set(set.name, before - taken);
+  const take = (part: Part, most: number) => {
+    const { set, size, needed } = part;
+    const unneeded = Math.max(0, size - needed);
+    const taken = Math.min(rest, most, size, unneeded + spare);
+    desired.set(set.name, (desired.get(set.name) ?? 0) - taken);
+    part.size -= taken;
     rest -= taken;
     spare -= Math.max(0, taken - unneeded);
   };
-  for (const set of bySize) take(set, countMarked(set));
-  for (const set of bySize) take(set, Math.max(0, set.replicas - set.active));
-  for (const set of bySize) take(set, set.replicas - Math.round((set.replicas * view.replicas) / total));
-  for (const set of bySize) take(set, rest);
+  const others = othersOf(bySize, ({ replicas }) => replicas);
+  for (const each of others) take(each, countMarked(each.set));
+  for (const each of others) take(each, Math.max(0, each.set.replicas - each.set.active));
+  for (const each of others) take(each, each.set.replicas - Math.round((each.set.replicas * view.replicas) / total));
+  for (const each of others) take(each, rest);
+  for (const each of preservedOf(bySize, ({ replicas }) => replicas)) take(each, rest);
 }
 
 /** Machines that nobody has marked and that stay available. Those that are updated in place do not, and a step may keep these. */

@@ -130,7 +130,7 @@ describe('toDeploymentView', () => {
     expect(sets).toMatchObject([{ active: 2, available: 0, starting: 1 }]);
   });
 
-  it('sets aside what is preserved and does no work, in any phase, until its preservation is over', () => {
+  it('sets aside what is preserved and not available, in any phase, until its preservation is over', () => {
     const until = (hours: number) => new Date(api.nowMs + hours * 3_600_000).toISOString();
     const kept = (name: string, phase: string, hours: number): Machine => {
       const { metadata } = machine(name, 'pool-1');
@@ -141,11 +141,14 @@ describe('toDeploymentView', () => {
       kept('b', 'Unknown', 1),
       kept('c', 'Running', 1),
       kept('d', 'Failed', -1),
+      kept('e', 'Pending', 1),
     ];
     const viewAt = (nowMs: number) =>
       toDeploymentView({ ...api, nowMs }, deployment(), [set('pool-1', 'small')], machines).sets;
-    expect(viewAt(api.nowMs)).toMatchObject([{ setAside: 2, preserved: 1, failed: 1 }]);
-    expect(viewAt(api.nowMs + 2 * 3_600_000)).toMatchObject([{ failed: 2 }]);
+    expect(viewAt(api.nowMs)).toMatchObject([
+      { setAside: 3, starting: 0, preservedAvailable: 1, preserved: 1, failed: 1 },
+    ]);
+    expect(viewAt(api.nowMs + 2 * 3_600_000)).toMatchObject([{ failed: 2, starting: 1 }]);
   });
 
   it.each([

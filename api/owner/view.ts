@@ -4,7 +4,7 @@ import type { Outdated, OwnerView, SetView, UpdateCounts } from '../model/owner.
 import { orphanFinalizer } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
 import { adoptableSets, ownerChangesOf, type SelectingSet } from './adoption.ts';
-import { isAvailable, minReadySecondsOf } from './availability.ts';
+import { isAvailable, isSetAside, minReadySecondsOf } from './availability.ts';
 import { boundsOf, replacementPolicyOf, replicasAnnotations, selectsManually, strategyOf } from './bounds.ts';
 import { isCompleted } from './creations.ts';
 import { attemptsIn } from './failed-attempts.ts';
@@ -16,7 +16,7 @@ import {
   isBeingReplaced,
   isKeptFailed,
   isMarked,
-  isSetAside,
+  isSpared,
   isStarting,
   isToBeReplaced,
   isUnneeded,
@@ -31,7 +31,7 @@ import { replicasToAnnounce } from './rolling.ts';
 import { hasOldMachines } from './set-counts.ts';
 import { isBehind, settingsOfSet } from './settings.ts';
 import { newSetName, templateHash, templatesEqual } from './template.ts';
-import { countUpdates } from './updated-machines.ts';
+import { countUpdates, isUpdating } from './updated-machines.ts';
 
 /**
  * A MachineDeployment with its sets and machines. `sets` and `machines` may contain those of other owners, and should where
@@ -248,7 +248,8 @@ function toSetView(api: OwnerApiAt, owner: KubeObject, selecting: SelectingSet):
   const ownerChanges = ownerChangesOf(api, selecting).length;
   const behind = own.filter((machine) => isBehind(api, set, machine)).length;
   const preserved = active.filter((machine) => isKeptFailed(api, machine)).length;
-  const setAside = kept.filter((machine) => isSetAside(api, machine) && !isStarting(api, machine)).length;
+  const setAside = kept.filter((machine) => isSetAside(api, machine, minReadySeconds)).length;
+  const spared = available.filter((machine) => isSpared(api, machine) && !isUpdating(api, machine)).length;
   const preservations = changedPreservations(api, set, own).length;
   const announcedReplicas = Number.parseInt(set.metadata.annotations?.[api.owner.keys.desiredReplicas] ?? '', 10);
   return {
@@ -258,7 +259,7 @@ function toSetView(api: OwnerApiAt, owner: KubeObject, selecting: SelectingSet):
     total: own.length,
     active: active.length,
     available: available.length,
-    starting: kept.filter((machine) => isStarting(api, machine)).length,
+    starting: kept.filter((machine) => isStarting(api, machine) && !isSpared(api, machine)).length,
     failed: failed.length,
     ...(minReadySeconds > 0 && { minReadySeconds }),
     ...(unneeded.length > 0 && { unneeded: unneeded.length }),
@@ -271,6 +272,7 @@ function toSetView(api: OwnerApiAt, owner: KubeObject, selecting: SelectingSet):
     ...(announcedReplicas >= 0 && { announcedReplicas }),
     ...(preserved > 0 && { preserved }),
     ...(setAside > 0 && { setAside }),
+    ...(spared > 0 && { preservedAvailable: spared }),
     ...(preservations > 0 && { preservations }),
     ...(behind > 0 && { machinesBehind: behind }),
   };

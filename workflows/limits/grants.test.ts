@@ -1,7 +1,14 @@
 /** Who may create machines where a namespace limits them: single decisions, and random histories of a namespace. */
 import { describe, expect, it } from '@jest/globals';
+import { gardener } from '../../api/gardener/index.ts';
+import { labels } from '../../api/gardener/names.ts';
 import type { LimitClaim, LimitReading, Limits, LimitUse } from '../../api/model/limits.ts';
+import { names } from '../../api/names.ts';
+import { toLimitReading } from '../../api/owner/limit-reading.ts';
 import { lowestOf } from '../../api/owner/limit-use.ts';
+import type { OwnerDeployment, OwnerSet } from '../../api/owner/objects.ts';
+import { toDeploymentView } from '../../api/owner/view.ts';
+import { validDeploymentSpec } from '../../test/support/valid.ts';
 import { decide, emptyState, endedGrants, grantMs, turnMs, unknownHolders, withoutGrants } from './grants.ts';
 import type { LimitState } from './messages.ts';
 
@@ -173,6 +180,41 @@ describe('what was granted', () => {
 
     expect(first.grants[0]?.granted).toEqual([]);
     expect([grantedAt(grantMs - 1), grantedAt(grantMs)]).toEqual([[], ['b-0']]);
+  });
+
+  it.each<[string, OwnerDeployment['spec'], Record<string, string>]>([
+    ['is frozen', {}, { [labels.freeze]: 'True' }],
+    ['has a spec that is not valid', { strategy: { type: 'Sometimes' } }, {}],
+  ])('ends so, too, where its owner %s, which claims no more', (_, change, itsLabels) => {
+    const meta = (name: string) => ({
+      name,
+      uid: name,
+      resourceVersion: '1',
+      creationTimestamp: '2026-08-19T10:00:00Z',
+    });
+    const deploymentOf = (name: string, more: object, itsLabels: Record<string, string>): OwnerDeployment => ({
+      metadata: { ...meta(name), annotations: { [names.maxProvisioning]: '4' }, labels: itsLabels },
+      spec: { ...validDeploymentSpec, ...more },
+    });
+    const setOf = (name: string, replicas: number): OwnerSet => ({
+      metadata: {
+        ...meta(`${name}-set`),
+        annotations: { [names.creating]: `creation-1:${namesOf(name, replicas).join()}` },
+        ownerReferences: [{ apiVersion: 'v1', kind, name, uid: name, controller: true }],
+      },
+      spec: { ...validDeploymentSpec, replicas },
+    });
+    const a = deploymentOf('a', { ...change, replicas: 6 }, itsLabels);
+    const objects = { deployments: [a, deploymentOf('b', {}, {})], sets: [setOf('a', 6), setOf('b', 1)], machines: [] };
+    const reading = toLimitReading(gardener, objects);
+    const { problem, sets } = toDeploymentView({ ...gardener, nowMs: 0 }, a, objects.sets, []);
+    expect([problem, ...sets.filter(({ closed }) => closed)]).not.toEqual([undefined]); // it creates none, and claims none
+
+    const first = decide(emptyState, reading, [claimOf('b', 1)], 0);
+    const ended = withoutGrants(first.state, endedGrants(first.state, grantMs));
+
+    expect(first.grants[0]?.granted).toEqual([]);
+    expect(decide(ended, reading, [claimOf('b', 1)], grantMs).grants[0]?.granted).toEqual(['b-0']);
   });
 
   it('is shared with whoever waits when its owner claims it again and again, as a quota refuses its machines', () => {

@@ -151,22 +151,25 @@ function countBoundedIn(world: World, countsLeaving: boolean): number {
   }).length;
 }
 
-/** Whether a machine is preserved and has failed. */
-function isKept(machine: Machine): boolean {
-  const value = machine.metadata.annotations?.[annotations.preserve];
-  return phaseOf(machine) === 'Failed' && value !== undefined && value !== 'false';
+/** Whether a machine is preserved: by itself, or as it has failed. */
+function isKept({ metadata, status }: Machine): boolean {
+  const { phase, preserveExpiryTime } = status?.currentStatus ?? {};
+  const value = metadata.annotations?.[annotations.preserve];
+  return preserveExpiryTime !== undefined || (phase === 'Failed' && value !== undefined && value !== 'false');
 }
 
-/** A reading, with the machines that it counts as available, and those of them that somebody has marked. */
+/** A reading, with its active machines, those that it counts as available, and those of them that somebody has marked. */
 interface Look extends OwnerSnapshot {
+  readonly active: readonly Machine[];
   readonly available: ReadonlySet<string>;
   readonly marked: ReadonlySet<string>;
 }
 
 async function look(world: World): Promise<Look | undefined> {
   const reading = await world.observe();
-  const good = world.machines.filter((one) => isActive(one) && isAvailable(one));
-  return reading && { ...reading, available: uidsOf(good), marked: uidsOf(good.filter(isMarked)) };
+  const active = world.machines.filter(isActive);
+  const good = active.filter(isAvailable);
+  return reading && { ...reading, active, available: uidsOf(good), marked: uidsOf(good.filter(isMarked)) };
 }
 
 type Act = (plan: OwnerPlan) => Promise<void>;
@@ -184,6 +187,7 @@ async function step(
   expect(sum(plan.create.map((batch) => batch.names.length))).toBeLessThanOrEqual(maxPerStep);
   if (!view.deleting) expectEnoughAvailable(seen, plan);
   if (!view.deleting && !view.paused) expectSafeSizes(seen, plan);
+  if (!view.deleting) expectPreservedLast(seen, plan);
   const known = uidsOf(world.machines);
   const kept = uidsOf(keptMachines(world));
   await act(plan);
@@ -223,15 +227,26 @@ function isMarked({ metadata }: Machine): boolean {
  * As far as anybody could know when it was decided: what fails or is deleted later is in no precondition. What somebody
  * has marked goes when the replicas are fewer, whatever is left, and nothing else goes then unless enough is left.
  */
-function expectEnoughAvailable({ view, available, marked }: Look, { remove }: OwnerPlan): void {
+function expectEnoughAvailable({ view, active, available, marked }: Look, { remove }: OwnerPlan): void {
   const staying = view.sets.filter((set) => !set.deleting);
   const leaving = remove.filter(({ set, uid }) => available.has(uid) && staying.some(({ name }) => name === set));
   if (leaving.every(({ uid }) => marked.has(uid)) || view.strategy === 'Recreate') return;
-  // Without a rollout a preserved machine goes last, Failed or not, and others go instead.
+  // Without a rollout a preserved machine goes last, whatever its phase, and others go instead.
   const isRolling = hasOldMachines(view) && !view.paused;
-  if (!isRolling && staying.some(({ preserved }) => preserved !== undefined)) return;
+  if (!isRolling && active.some(isKept)) return;
   const left = sum(staying.map((set) => set.available)) - leaving.length;
   expect(left).toBeGreaterThanOrEqual(view.replicas - view.maxUnavailable);
+}
+
+/** Of all old sets the machines that are not preserved go first; of those of a paused owner all that are not available. */
+function expectPreservedLast({ view, active, available }: Look, { remove }: OwnerPlan): void {
+  const losing = view.sets.filter(({ isNew, deleting }) => !deleting && (view.paused || !isNew));
+  const leaving = new Set(remove.map(({ uid }) => uid));
+  const own = active.filter((machine) => losing.some(({ uid }) => uid === controllerOf(machine)));
+  const isLeaving = ({ metadata }: Machine) => leaving.has(metadata.uid);
+  if (!own.some((machine) => isKept(machine) && isLeaving(machine))) return;
+  const staying = own.filter((machine) => !isKept(machine) && !isLeaving(machine));
+  expect(staying.filter(({ metadata }) => !view.paused || !available.has(metadata.uid))).toEqual([]);
 }
 
 /** Sets ask for no more than there is room for, so that whoever fills them stays within the bounds, too. */
@@ -350,9 +365,15 @@ function happenToMachine(
   if (event.kind === 'addFinalizer') addFinalizer(world, machine);
   if (event.kind === 'delete') world.remove(machines, machine);
   if (event.kind === 'gone') finish(world, machine);
-  if (event.kind === 'preserve') annotate(world, machine, { [annotations.preserve]: 'now' });
+  if (event.kind === 'preserve') preserve(world, machine);
   if (event.kind === 'restore') world.edit(machines, machine, { metadata: { labels: { name: 'pool' } } });
   if (event.kind === 'mark') annotate(world, machine, { [annotations.priority]: '1' });
+}
+
+/** Its workflow writes the end of the preservation. */
+function preserve(world: World, machine: Machine): void {
+  annotate(world, machine, { [annotations.preserve]: 'now' });
+  world.edit(machines, machine, { status: { currentStatus: { preserveExpiryTime: '2999-01-01T00:00:00Z' } } });
 }
 
 function annotate(world: World, machine: Machine, more: Record<string, string>): void {

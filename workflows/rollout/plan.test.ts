@@ -393,6 +393,24 @@ describe('planOwner', () => {
         { old: 0, new: 3 },
       ],
       [
+        'a preserved machine that works after the others of all old sets',
+        {},
+        [{ ...having({ ...old, name: 'oldest' }, 2), preservedAvailable: 1 }, having(old, 1), having(fresh, 2)],
+        { oldest: 1, old: 0, new: 2 },
+      ],
+      [
+        'a preserved machine that works when all others of old sets go',
+        {},
+        [{ ...having({ ...old, name: 'oldest' }, 1), preservedAvailable: 1 }, having(old, 0), having(fresh, 3)],
+        { oldest: 0, old: 0, new: 3 },
+      ],
+      [
+        'a preserved machine that works after the others of all old sets, for fewer replicas',
+        { replicas: 2 },
+        [{ ...having({ ...old, name: 'oldest' }, 1), preservedAvailable: 1 }, having(old, 2), having(fresh, 1)],
+        { oldest: 1, old: 0, new: 1 },
+      ],
+      [
         'a preserved machine to go with the others, to recreate',
         { strategy: 'Recreate' },
         [{ ...having(old, 2, 0, 1), setAside: 1 }, having(fresh, 0)],
@@ -527,6 +545,28 @@ describe('planOwner', () => {
           { ...having(fresh, 0, 2), replicas: 1 },
         ],
         { old: 2, second: 3, new: 1 },
+      ],
+      [
+        'fewer from a set whose machines are not preserved, whatever its size',
+        { replicas: 3 },
+        [{ ...having(old, 4), preservedAvailable: 3 }, having(fresh, 2)],
+        { old: 3, new: 0 },
+      ],
+      [
+        '[invariant 5 partly] fewer preserved machines where too few others are available',
+        { replicas: 4 },
+        [{ ...having(old, 0, 0, 2), setAside: 2 }, having(fresh, 4)],
+        { old: 0, new: 4 },
+      ],
+      [
+        'of two sets that were about to lose one the preserved machine last',
+        { replicas: 3 },
+        [
+          { ...having(old, 1), replicas: 0, preservedAvailable: 1 },
+          { ...having({ ...old, name: 'second' }, 1), replicas: 0 },
+          having(fresh, 2, 1),
+        ],
+        { old: 1, second: 0, new: 3 },
       ],
       [
         '[invariant 5 partly] no other available machine while one is updated in place',

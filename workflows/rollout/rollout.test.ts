@@ -719,6 +719,16 @@ describe('a rollout with a progress deadline', () => {
     expect(reported()).toEqual(['late']);
   });
 
+  it('has no more of its deadline after an hour in which an API server, or our own rate limit, has asked for pauses', async () => {
+    believe();
+    await start({ ...stuck, progressDeadlineSeconds: 600 });
+    await workflows.advanceUntil(async () => (await doing()) === 'waiting for its machines');
+
+    await beWithoutAnswers(3_600_000, true);
+    await workflows.temporal.advance(1_000);
+    expect(reported()).toEqual(['late']);
+  });
+
   it.each([
     ['is not late while only others use up', false, []],
     ['is late while it uses up itself', true, ['late']],
@@ -738,9 +748,10 @@ describe('a rollout with a progress deadline', () => {
     expect(plans.length).toBeGreaterThan(3);
   });
 
-  async function beWithoutAnswers(ms: number): Promise<void> {
+  async function beWithoutAnswers(ms: number, isThrottled?: true): Promise<void> {
     observe = () => {
-      throw ApplicationFailure.create({ type: 'Unavailable', message: 'no answer', nonRetryable: true });
+      const details = [{ isThrottled }];
+      throw ApplicationFailure.create({ type: 'Unavailable', message: 'no answer', details, nonRetryable: true });
     };
     await current().signal(retryNowSignal);
     await workflows.temporal.advance(ms);

@@ -52,3 +52,22 @@ it('says once that a deployment lacks machines as it is frozen', () => {
     { waitsFor: 'no machine may be created in MachineSet pool-a, as it or its deployment is frozen' },
   ]);
 });
+
+it('names the deployment of each machine by its owner, whatever its labels say', () => {
+  const meta = (name: string) => ({ name, namespace: 'n', uid: name, resourceVersion: '1', creationTimestamp: '1' });
+  const ownedBy = (kind: string, name: string) => ({
+    ownerReferences: [{ apiVersion: 'v1', kind, name, uid: name, controller: true }],
+  });
+  const labelled = { labels: { name: 'a' } };
+  const sets = ['a', 'b'].map((name) => ({
+    metadata: { ...meta(`${name}-1`), ...labelled, ...ownedBy('MachineDeployment', name) },
+  }));
+  const machines = ['a', 'b'].map((name) => ({
+    metadata: { ...meta(`${name}-1-x`), ...labelled, ...ownedBy('MachineSet', `${name}-1`) },
+  }));
+
+  expect(toListed('Machine', { sets, machines })).toMatchObject([
+    { name: 'a-1-x', deployment: 'a' },
+    { name: 'b-1-x', deployment: 'b' },
+  ]);
+});

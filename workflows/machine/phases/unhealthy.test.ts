@@ -1,5 +1,6 @@
 /** A Machine whose Node is unhealthy for longer than its health timeout. */
 import { describe, expect, it } from '@jest/globals';
+import { ApplicationFailure } from '@temporalio/activity';
 import type { MachineSnapshot } from '../../../api/model/machine.ts';
 import { setUpMachine, vm } from '../../../test/support/played-machine.ts';
 import { refreshSignal } from '../../messages.ts';
@@ -25,8 +26,8 @@ const healthSeconds = 2;
 const ever = 3_600_000;
 
 /** Starts a machine at rest whose Node becomes unhealthy then. */
-async function startUnhealthy(): Promise<void> {
-  touch({ limits: { ...cluster.machine.limits, healthSeconds } });
+async function startUnhealthy(seconds = healthSeconds): Promise<void> {
+  touch({ limits: { ...cluster.machine.limits, healthSeconds: seconds } });
   await startAtRest();
   await setReady('Unknown');
   await advanceUntil(() => cluster.machine.stage === 'unhealthy');
@@ -165,6 +166,27 @@ describe('a Machine that is unhealthy for its health timeout', () => {
     expect(cluster.machine.request).toBeUndefined();
 
     await untilAsked();
+  });
+
+  it.each([
+    ['[invariant 6 partly] has all of its health timeout again after an outage of an API server', undefined],
+    ['has no more of its health timeout after an API server, or our own rate limit, has asked for a pause', true],
+  ])('%s', async (_, isThrottled) => {
+    await startUnhealthy(60);
+    await advance(50_000);
+    let readings = 0;
+    cluster.before = (step) => {
+      if (step !== 'observeMachine' || readings++ > 0) return;
+      const details = [{ isThrottled }];
+      throw ApplicationFailure.create({ type: 'Unavailable', message: 'no', details, nonRetryable: true });
+    };
+    await workflow().signal(refreshSignal);
+    await advance(30_000);
+    expect(readings).toBeGreaterThan(1);
+    expect(cluster.machine.request !== undefined).toBe(isThrottled === true);
+
+    await advance(40_000);
+    expect(cluster.machine.request).toBeDefined();
   });
 
   it('waits for a watcher that can see its Node', async () => {
