@@ -28,7 +28,8 @@ import {
 
 /**
  * Old sets never grow: what is missing comes as a machine of the new set. They lose what the new set has too much of
- * altogether, as far as enough stay available, and all when the new set has its replicas. Of all old sets preserved machines go last.
+ * altogether, as far as enough stay available, and all when the new set has its replicas. Preserved machines of all old sets
+ * go last.
  * @param sets those of the view that are not being deleted
  */
 export function inPlaceReplicas(view: OwnerView, sets: readonly SetView[]): Map<string, number> {
