@@ -5,6 +5,7 @@ import { loadKubeconfig } from './config.ts';
 import { leases, namespaces, nodes } from './core.ts';
 import { ConnectionError, RateLimitError, StatusError } from './errors.ts';
 import { clusterRecordName, findOtherCluster, onlyKnownCluster } from './known-cluster.ts';
+import { mergePatch } from './patch.ts';
 
 let control: KubeClient;
 let other: KubeClient;
@@ -116,6 +117,47 @@ it.each(failures)('keeps what it knows while an API server %s', async (_, error)
   expect(failing.failed).toBe(1);
   expect(logger.lines).toEqual([]);
 });
+
+it('takes nothing for gone that another cluster says while the last check still counts', async () => {
+  const behind = { client: other };
+  const through: KubeClient = {
+    ...other,
+    find: (...args) => behind.client.find(...args),
+    list: (...args) => behind.client.list(...args),
+    pages: (...args) => behind.client.pages(...args),
+    patch: (...args) => behind.client.patch(...args),
+    delete: (...args) => behind.client.delete(...args),
+  };
+  const target = onlyKnownCluster(through, record(), logger);
+  const missing = { name: 'no-such-node' };
+  const asks = {
+    find: () => target.find(nodes, missing),
+    list: () => target.list(nodes, { labelSelector: 'no-such-label' }),
+    pages: () => target.pages(nodes, { labelSelector: 'no-such-label' }).next(),
+    patch: () => target.patch(nodes, missing, mergePatch({})),
+    delete: () => target.delete(nodes, missing),
+    conflict: () => target.delete(namespaces, { name: namespace }, { preconditions: { uid: 'another' } }),
+  };
+  for (const [name, ask] of Object.entries(asks)) {
+    behind.client = other;
+    await checkAnew(target);
+    behind.client = control;
+    const asked = ask();
+    expect([name, await asked.catch(String)]).toEqual([name, expect.stringContaining('is another one than before')]);
+    await expect(asked).rejects.toThrow(ConnectionError);
+  }
+  behind.client = other;
+  await checkAnew(target);
+  expect(await asks.find()).toBeUndefined();
+  await expect(asks.delete()).rejects.toThrow(StatusError);
+});
+
+/** Has a client check its cluster, however young its last check is. */
+async function checkAnew(target: KubeClient): Promise<void> {
+  const clock = jest.spyOn(performance, 'now').mockReturnValue(performance.now() + 60_000);
+  await target.get(namespaces, { name: 'default' });
+  clock.mockRestore();
+}
 
 /** A client that fails while it is away. */
 function failingFind(client: KubeClient, error: Error) {

@@ -1,7 +1,7 @@
 /** Keeps an installation in the cluster that it has its Nodes in: in another one, "not found" does not mean "gone". */
 import type { KubeClient } from './client.ts';
 import { leases, namespaces } from './core.ts';
-import { ConnectionError, isAlreadyExists, isRefused } from './errors.ts';
+import { ConnectionError, isAlreadyExists, isConflict, isNotFound, isRefused } from './errors.ts';
 import type { Logger } from './logger.ts';
 
 /** A namespace that every cluster has and that nobody deletes: its UID tells clusters apart. */
@@ -42,9 +42,13 @@ interface Uids {
 }
 
 async function readUids(target: KubeClient, { control, namespace, installation }: ClusterRecord): Promise<Uids> {
-  const now = (await target.find(namespaces, { name: systemNamespace }, request))?.metadata.uid;
+  const now = await readUid(target);
   const lease = await control.find(leases, { namespace, name: clusterRecordName(installation) }, request);
   return { now, known: lease?.spec?.holderIdentity };
+}
+
+async function readUid(target: KubeClient): Promise<string | undefined> {
+  return (await target.find(namespaces, { name: systemNamespace }, request))?.metadata.uid;
 }
 
 function problemOf({ namespace, installation }: ClusterRecord, { now, known }: Uids): string | undefined {
@@ -69,18 +73,21 @@ async function remember({ control, namespace, installation }: ClusterRecord, uid
 /**
  * A client of the cluster of the Nodes that answers no request while that is another one than the installation knows: it
  * throws ConnectionError, as for an outage, which says nothing about a machine. So it does until the first check is answered.
- * Where the check is refused, such as for a missing right, requests are sent, with a warning in the log.
+ * The address may lead to another cluster while a check still counts: a list, "not found" and a conflict are answered only if
+ * the UID is the same after them. Where the check is refused, such as for a missing right, requests are sent, with a warning
+ * in the log.
  */
 export function onlyKnownCluster(target: KubeClient, record: ClusterRecord, logger: Pick<Logger, 'warn'>): KubeClient {
   let checked: { readonly atMs: number; readonly problem: Promise<string | undefined> } | undefined;
   /** undefined before the first answer. */
-  let known: { readonly problem: string | undefined } | undefined;
+  let known: { readonly problem: string | undefined; readonly uid?: string | undefined } | undefined;
   let isWarned = false;
+  const readUidAfter = latest(() => readUid(target));
 
   async function check(): Promise<string | undefined> {
     try {
       const uids = await readUids(target, record);
-      known = { problem: problemOf(record, uids) };
+      known = { problem: problemOf(record, uids), uid: uids.now };
       if (uids.now !== undefined && uids.known === undefined) await remember(record, uids.now);
     } catch (err) {
       if (!isRefused(err)) return known === undefined ? unanswered(err) : known.problem;
@@ -109,48 +116,76 @@ export function onlyKnownCluster(target: KubeClient, record: ClusterRecord, logg
     if (problem !== undefined) throw new ConnectionError(problem, { cause: undefined, notSent: true });
   }
 
+  /** Throws where an answer that has just come may be that of another cluster. */
+  async function confirm(): Promise<void> {
+    if (known?.uid === undefined) return;
+    const { uid } = known;
+    try {
+      if ((await readUidAfter()) === uid && known.problem === undefined) return;
+    } catch (err) {
+      if (isRefused(err)) return;
+      throw err;
+    }
+    checked = undefined;
+    await refuseAnother();
+    throw new ConnectionError('the cluster of the Nodes has changed during a request', {
+      cause: undefined,
+      notSent: false,
+    });
+  }
+
+  /** Sends a request to the known cluster. @param isConfirmed whether an answer is to be confirmed; some errors always are */
+  async function send<T>(call: () => Promise<T>, isConfirmed: (answer: T) => boolean = () => false): Promise<T> {
+    await refuseAnother();
+    try {
+      const answer = await call();
+      if (isConfirmed(answer)) await confirm();
+      return answer;
+    } catch (error) {
+      if (isNotFound(error) || isConflict(error)) await confirm();
+      throw error;
+    }
+  }
+
   return {
     server: target.server,
-    async get(...args) {
-      await refuseAnother();
-      return target.get(...args);
-    },
-    async find(...args) {
-      await refuseAnother();
-      return target.find(...args);
-    },
-    async list(...args) {
-      await refuseAnother();
-      return target.list(...args);
-    },
+    get: (...args) => send(() => target.get(...args)),
+    find: (...args) => send(() => target.find(...args), isMissing),
+    list: (...args) => send(() => target.list(...args), always),
     async *pages(...args) {
       await refuseAnother();
-      yield* target.pages(...args);
+      for await (const page of target.pages(...args)) {
+        await confirm();
+        yield page;
+      }
     },
-    async create(...args) {
-      await refuseAnother();
-      return target.create(...args);
-    },
-    async patch(...args) {
-      await refuseAnother();
-      return target.patch(...args);
-    },
-    async delete(...args) {
-      await refuseAnother();
-      return target.delete(...args);
-    },
-    async evict(...args) {
-      await refuseAnother();
-      return target.evict(...args);
-    },
+    create: (...args) => send(() => target.create(...args)),
+    patch: (...args) => send(() => target.patch(...args)),
+    delete: (...args) => send(() => target.delete(...args)),
+    evict: (...args) => send(() => target.evict(...args)),
     async *watch(...args) {
       await refuseAnother();
       yield* target.watch(...args);
     },
-    async getRaw(...args) {
-      await refuseAnother();
-      return target.getRaw(...args);
-    },
+    getRaw: (...args) => send(() => target.getRaw(...args)),
     close: () => target.close(),
+  };
+}
+
+const isMissing = (found: unknown) => found === undefined;
+const always = () => true;
+
+/** Calls a function after each request for it: those that come while it runs share the next call. */
+function latest<T>(call: () => Promise<T>): () => Promise<T> {
+  let running: Promise<unknown> = Promise.resolve();
+  let next: Promise<T> | undefined;
+  return () => {
+    next ??= running.then(() => {
+      next = undefined;
+      const answer = call();
+      running = answer.catch(() => undefined);
+      return answer;
+    });
+    return next;
   };
 }

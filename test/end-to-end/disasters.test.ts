@@ -7,9 +7,8 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
 import { labels } from '../../api/gardener/names.ts';
-import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
+import { machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
-import type { KubeObject, Resource } from '../../api/objects.ts';
 import { root } from '../../deploy/generators/root.ts';
 import { type Stack, startStack } from '../../deploy/local/stack.ts';
 import { type Node, namespaces, nodes, podDisruptionBudgets, pods } from '../../kube/core.ts';
@@ -30,6 +29,7 @@ import { isLong } from '../support/long.ts';
 import { isActive } from '../support/machine-facts.ts';
 import { startProcess } from '../support/millwright.ts';
 import { reportCondition } from '../support/node-conditions.ts';
+import { recreate } from '../support/recreated.ts';
 import { type Supervised, supervise } from '../support/supervised.ts';
 import { quickSweeps, untilOld } from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
@@ -210,30 +210,6 @@ async function untilConverged(): Promise<void> {
   });
 }
 
-/** Deletes all objects, and creates them again with new UIDs and without owners, as a restore of objects does. */
-async function recreate(withStatus: boolean): Promise<void> {
-  await recreateAll(machines, withStatus);
-  await recreateAll(machineSets, withStatus);
-  await recreateAll(machineDeployments, withStatus);
-}
-
-async function recreateAll<
-  T extends KubeObject & { readonly spec?: object | undefined; readonly status?: object | undefined },
->(resource: Resource<T>, withStatus: boolean): Promise<void> {
-  const { control, namespace } = millwright;
-  for (const { metadata, spec, status } of (await control.list(resource, { namespace })).items) {
-    const { name, labels: own, annotations, finalizers } = metadata;
-    const key = { namespace, name };
-    await control.delete(resource, key);
-    await control.patch(resource, key, mergePatch({ metadata: { finalizers: null } })).catch(() => undefined);
-    const again = { metadata: { ...key, labels: own, annotations, finalizers }, spec } as Parameters<
-      typeof control.create<T>
-    >[1];
-    await control.create(resource, again);
-    if (withStatus) await control.patch(resource, key, mergePatch({ status }), { subresource: 'status' });
-  }
-}
-
 /** Loses the Nodes of all machines. Answers them, for whoever starts their kubelets again. */
 async function removeNodes(): Promise<Node[]> {
   const lost = await millwright.nodesOf(await millwright.machines());
@@ -294,13 +270,13 @@ const disasters: Readonly<Record<string, Disaster>> = {
   'etcd is restored with a higher revision': () => restoreEtcd({ isBumped: true }),
   'objects are created again with their status': async () => {
     await stop();
-    await recreate(true);
+    await recreate(millwright, { withStatus: true });
     await start();
     await untilItWorks();
   },
   'objects are created again without status': async () => {
     await stop();
-    await recreate(false);
+    await recreate(millwright, { withStatus: false });
     await start();
     await untilItWorks();
   },
@@ -358,7 +334,7 @@ const disasters: Readonly<Record<string, Disaster>> = {
     await hide();
     await sweep(); // of the VM of the replaced machine, which nobody could find
   },
-  'the cloud answers with an old state': async () => {
+  'the cloud answers with a former state': async () => {
     const since = new Date().toISOString();
     await millwright.createMachine(`young-${millwright.namespace}`);
     await millwright.untilPhase(

@@ -61,6 +61,8 @@ export interface FaultProxy {
   /** Refuses connections, as a server that is down. */
   goDown(): Promise<void>;
   comeUp(): Promise<void>;
+  /** Forwards to the server of another kubeconfig from now on, as an address that leads elsewhere. Resets every open connection. */
+  leadTo(kubeconfig: string): Promise<void>;
   /** Writes a kubeconfig for other processes. */
   writeKubeconfig(path: string): Promise<void>;
   close(): Promise<void>;
@@ -73,9 +75,7 @@ export function statusBody(code: number, reason: string, message = reason): obje
 
 /** Starts a proxy on a free port in front of the server of a kubeconfig. */
 export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
-  const upstream = loadKubeconfig(kubeconfig);
-  const { headers: login, tls } = await upstream.credentials();
-  const agent = new Agent({ allowH2: false, connect: tls, bodyTimeout: 0 });
+  let upstream = await connect(kubeconfig);
   const sockets = new Set<Socket>();
   const seen: SeenRequest[] = [];
   let connections = 0;
@@ -122,6 +122,7 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
     const sent = Buffer.concat(chunks);
     const altered = fault?.kind === 'alter' ? Buffer.from(JSON.stringify(fault.body(JSON.parse(String(sent))))) : sent;
     const { host: _host, connection: _connection, 'transfer-encoding': _encoding, ...headers } = request.headers;
+    const { agent, login } = upstream;
     const answer = await agent.request({
       origin: url.origin,
       path: url.pathname + url.search,
@@ -189,6 +190,12 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
     },
     goDown,
     comeUp: () => listen(port),
+    async leadTo(other) {
+      const { agent } = upstream;
+      upstream = await connect(other);
+      resetConnections();
+      await agent.destroy();
+    },
     async writeKubeconfig(path) {
       const clusters = [{ name: 'proxy', cluster: { server } }];
       const contexts = [{ name: 'proxy', context: { cluster: 'proxy' } }];
@@ -199,9 +206,16 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
     },
     async close() {
       if (http.listening) await goDown();
-      await agent.destroy();
+      await upstream.agent.destroy();
     },
   };
+}
+
+/** The server of a kubeconfig, and how to log in to it. */
+async function connect(kubeconfig: string) {
+  const { server, credentials } = loadKubeconfig(kubeconfig);
+  const { headers: login, tls } = await credentials();
+  return { server, login, agent: new Agent({ allowH2: false, connect: tls, bodyTimeout: 0 }) };
 }
 
 /** libuv resets no socket that is shutting down: it would keep a handle for which Node waits, busily, when it ends. */
