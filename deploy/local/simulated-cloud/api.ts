@@ -231,7 +231,8 @@ function hiddenBy(faults: readonly ShownFault[]): IsHidden {
   const hidden = faultOf(faults, 'hidden');
   if (hidden === undefined) return () => false;
   const sinceMs = hidden.since === undefined ? Number.NEGATIVE_INFINITY : Date.parse(hidden.since);
-  return ({ createdAt }) => createdAt > sinceMs;
+  const beforeMs = hidden.before === undefined ? Number.POSITIVE_INFINITY : Date.parse(hidden.before);
+  return ({ createdAt }) => createdAt > sinceMs && createdAt <= beforeMs;
 }
 
 function routeOf({ method, url }: CloudRequest): { operation: CallRecord['operation']; vm?: string } {

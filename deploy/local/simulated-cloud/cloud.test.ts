@@ -490,7 +490,7 @@ describe('a reset', () => {
 });
 
 describe('VMs that a fault hides', () => {
-  it('are in no answer, or only those that are younger than a time, until the fault is over', async () => {
+  it('are in no answer, or only those that are younger or older than a time, until the fault is over', async () => {
     const old = await create();
     const since = new Date().toISOString();
     await until('time has passed', () => Promise.resolve(Date.now() > Date.parse(since)));
@@ -503,6 +503,8 @@ describe('VMs that a fault hides', () => {
 
     await cloud.setFaults({ kind: 'hidden', since });
     expect(await answers()).toEqual([true, false, 404]);
+    await cloud.setFaults({ kind: 'hidden', before: since });
+    expect(await answers()).toEqual([false, true, 200]);
     await cloud.setFaults({ kind: 'hidden', operation: 'list' });
     expect(await answers()).toEqual([false, false, 200]);
     await cloud.setFaults();

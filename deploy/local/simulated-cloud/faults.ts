@@ -78,6 +78,7 @@ export const Fault = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('hidden'),
     since: z.iso.datetime().optional().describe('Only what was created after this time. Left out: everything.'),
+    before: z.iso.datetime().optional().describe('Only what was created before this time.'),
     ...conditions,
   }),
 ]);
