@@ -14,6 +14,11 @@ describe('machines that are stuck', () => {
   });
   afterAll(() => millwright?.stop());
 
+  const servers = () => [
+    ...['--temporal-address', fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS')],
+    ...['--target-kubeconfig', fromSetup('MILLWRIGHT_TEST_KUBECONFIG')],
+  ];
+
   /** Standard output and errors of a command, which has to end well. undefined: it has failed. */
   async function command(...args: string[]): Promise<string | undefined> {
     const server = args[0] === 'get' ? [] : ['--temporal-address', fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS')];
@@ -52,6 +57,27 @@ describe('machines that are stuck', () => {
       longest: { since: expect.any(String) },
     });
     expect(first.blocked).toHaveLength(3);
+  });
+
+  it('are not said to be all, where no process of the installation works', async () => {
+    const to = ['--installation', 'nosuch'];
+    expect(await millwright.command('stuck', ...to)).toEqual({
+      code: 0,
+      output: expect.stringMatching(
+        /Temporal knows of no worker and no controllers of installation 'nosuch'.*\nnothing is known to be stuck\n|nothing is known to be stuck\n.*'nosuch'/,
+      ),
+    });
+    const retried = (await millwright.command('retry', '--blocked-on', 'Source', ...to)).output;
+    expect(retried).toContain('signalled 0 workflows');
+    expect(retried).toContain("Temporal knows of no worker and no controllers of installation 'nosuch'");
+    expect((await millwright.command('describe', 'machine', 'lost', ...to)).output).toContain(
+      'not open: the controllers have to start it, and Temporal knows of none of this installation',
+    );
+    for (const words of [['stuck'], ['retry', '--blocked-on', 'Source']]) {
+      const { exited, logs } = startProcess([...words, '-n', 'nosuch', ...servers()]);
+      expect(await exited).toMatchObject({ code: 1 });
+      expect(logs()).toBe('namespace nosuch does not exist in the control cluster: correct --namespace\n');
+    }
   });
 
   it('show in their history, beside each call and each timer, what it is for', async () => {

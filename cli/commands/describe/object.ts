@@ -26,7 +26,9 @@ const { kinds } = dialect;
 
 /** What came of asking a workflow. */
 export type Answer =
-  | WorkflowAnswer<MachineDescription | OwnerDescription>
+  | Exclude<WorkflowAnswer<MachineDescription | OwnerDescription>, { readonly state: 'none' }>
+  /** No workflow is open. `lacksControllers`: nobody starts it. */
+  | { readonly state: 'none'; readonly lacksControllers?: true }
   /** Temporal did not answer. */
   | { readonly state: 'unreachable'; readonly reason: string };
 
@@ -120,6 +122,8 @@ async function find(
 const atRest = 'there is nothing to do';
 /** Nobody has started the workflow yet, or somebody has terminated it. */
 const isDue = 'the controllers start it within a minute';
+const noControllers =
+  'the controllers have to start it, and Temporal knows of none of this installation: start them, or correct --installation';
 
 function whyNoneOfOwner({ needs, view }: OwnerState): string {
   if (needs.length > 0 || view.problem !== undefined) return isDue;
@@ -154,7 +158,7 @@ function noAnswerText(answer: Answer, whyNone: string): string {
     case 'open':
       return '';
     case 'none':
-      return `, not open: ${whyNone}`;
+      return `, not open: ${answer.lacksControllers && whyNone === isDue ? noControllers : whyNone}`;
     case 'silent':
       return `, no answer (${answer.reason}): is a worker running?`;
     case 'unreachable':

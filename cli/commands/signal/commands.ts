@@ -1,12 +1,12 @@
 import { defineCommand } from '../../command.ts';
-import { namespaceFlags, temporalFlags } from '../../flag-groups.ts';
+import { namespaceFlags, personFlags, temporalFlags } from '../../flag-groups.ts';
 import { UsageError } from '../../options.ts';
 
 export const retryCommand = defineCommand({
   name: 'retry',
   description: `Make machines try again now what they wait for, or everything that waits for one cause. It changes nothing else and is safe at any time. A whole rollout: rollout retry.`,
   arguments: [['[machine...]', 'names of Machines']],
-  flags: ['blockedOn', ...namespaceFlags, 'installation', ...temporalFlags],
+  flags: ['blockedOn', 'installation', ...personFlags, ...temporalFlags],
   async run(options, names) {
     if (names.length === 0 && options.blockedOn === undefined) {
       throw new UsageError('machine is missing: name machines, or give --blocked-on with a cause that `stuck` lists');

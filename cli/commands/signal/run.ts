@@ -7,23 +7,26 @@ import { type BlockedWorkflow, listBlocked } from '../../../temporal/blocked.ts'
 import { type Installation, signalEach } from '../../../temporal/workflows.ts';
 import { forceDeletionSignal, skipDrainSignal } from '../../../workflows/machine/messages.ts';
 import { retryNowSignal } from '../../../workflows/messages.ts';
-import type { temporalFlags } from '../../flag-groups.ts';
+import type { clusterFlags, temporalFlags } from '../../flag-groups.ts';
 import { withInstallation } from '../../installation.ts';
+import { missingProcessesText } from '../../missing-processes.ts';
 import type { Options } from '../../options.ts';
 
 type SignalOptions = Options<'namespace' | 'installation' | (typeof temporalFlags)[number]>;
 
 /**
  * Signals the named machines, and everything with the blocker. Throws an Error that lists machines that are not open, or
- * what could not be signalled.
+ * what could not be signalled, and where the namespace of what is blocked does not exist.
  */
 export async function retry(
   names: readonly string[],
-  options: SignalOptions & { readonly blockedOn?: Blocker | undefined },
+  options: SignalOptions & Options<(typeof clusterFlags)[number]> & { readonly blockedOn?: Blocker | undefined },
 ): Promise<void> {
   const { namespace, blockedOn } = options;
   await withInstallation(options, async (installation) => {
     if (blockedOn !== undefined) {
+      const missing = await missingProcessesText(installation, options, 'retry');
+      if (missing !== undefined) console.error(missing);
       const blocked = (await listBlocked(installation)).filter((each) => each.blockedOn === blockedOn);
       const idOf = ({ workflowId }: BlockedWorkflow) => workflowId;
       const { length: count } = await signalEach(blocked, idOf, ({ workflowId }) =>

@@ -25,7 +25,7 @@ describe('what is stuck', () => {
       unblock: 'Raise the quota.',
     };
 
-    expect(causesText(toCauses(groups, longest)).split('\n')).toEqual([
+    expect(causesText(toCauses(groups, longest), true).split('\n')).toEqual([
       'CloudCapacity: 7 machines. The cloud has no capacity or the quota is used up.',
       '  of workers 2, other 5',
       '  default/w-0, default/w-1, default/w-2, default/w-3, default/w-4 and 2 more',
@@ -65,13 +65,14 @@ describe('what is stuck', () => {
 
   it('names one machine once', () => {
     const groups = groupByCause([machine('alone', 'Credentials')]);
-    expect(causesText(toCauses(groups, { problem: 'Unauthenticated: no' })).split('\n')).toEqual([
+    expect(causesText(toCauses(groups, { problem: 'Unauthenticated: no' }), true).split('\n')).toEqual([
       'Credentials: 1 machine. The cloud refuses the credentials.',
       '  default/alone: Unauthenticated: no',
     ]);
   });
 
   it('may be nothing', () => {
-    expect(causesText([])).toBe('nothing is stuck');
+    expect(causesText([], true)).toBe('nothing is stuck');
+    expect(causesText([], false)).toBe('nothing is known to be stuck');
   });
 });

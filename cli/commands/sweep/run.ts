@@ -1,6 +1,6 @@
 /** `millwright sweep`: starts a sweep, or approves orphans, and waits for the report. */
 
-import { hasWorkers, listServedClusters } from '../../../temporal/clusters.ts';
+import { findMissingProcesses, listServedClusters } from '../../../temporal/clusters.ts';
 import type { TemporalServer } from '../../../temporal/connection.ts';
 import {
   approveOrphans,
@@ -30,7 +30,8 @@ type SweepOptions = Options<'dryRun' | 'namespace' | 'installation' | 'output' |
 export async function sweep(options: SweepOptions, rawFlags: RawFlags): Promise<void> {
   const { dryRun, namespace, installation = namespace } = options;
   await withCluster(options, async (to, server) => {
-    if (!(await hasWorkers(to.client.connection, { namespace: server.namespace, installation }))) {
+    const missing = await findMissingProcesses(to.client.connection, { namespace: server.namespace, installation });
+    if (missing.includes('worker')) {
       const fix = 'start one and try again, or correct --namespace, --installation or --temporal-namespace';
       throw new Error(`Temporal knows of no worker of installation '${installation}', so no sweep was started: ${fix}`);
     }
