@@ -102,7 +102,8 @@ async function find(
     const machine = await control.find(kinds.machine, key);
     if (machine === undefined) return undefined;
     const snapshot = dialect.machine.toSnapshot(machine, noLimits);
-    return { object: machine, fallback: machineRows(machine, snapshot), live: [], whyNone: whyNoneOf(snapshot) };
+    const live: Rows = [['Owner', await ownerTextOf(control, machine)]];
+    return { object: machine, fallback: machineRows(machine, snapshot), live, whyNone: whyNoneOf(snapshot) };
   }
   const ofOwner = (object: KubeObject, state: OwnerState): Described => {
     const fallback = ownerRows(object, state);
@@ -117,6 +118,18 @@ async function find(
   if (set === undefined) return undefined;
   if (deploymentOf(set)) return { object: set, fallback: ownedSetRows(set), live: failedRows(set), whyNone: atRest };
   return ofOwner(set, toLoneSetState(set, await readOwned(control, key.namespace)));
+}
+
+/** The set of a Machine and its deployment. */
+async function ownerTextOf(control: KubeClient, { metadata }: KubeObject): Promise<string> {
+  const owner = metadata.ownerReferences?.find(({ controller }) => controller);
+  if (owner === undefined) return 'none';
+  const { kind, name } = owner;
+  if (kind !== kinds.set.kind) return `${kind} ${name}`;
+  const { namespace } = metadata;
+  const set = await control.find(kinds.set, { ...(namespace !== undefined && { namespace }), name });
+  const deployment = set && deploymentOf(set);
+  return deployment === undefined ? `${kind} ${name}` : `${kind} ${name} of ${deployment.kind} ${deployment.name}`;
 }
 
 const atRest = 'there is nothing to do';

@@ -12,7 +12,10 @@ const machine = (name: string, blockedOn: BlockedWorkflow['blockedOn'], deployme
 });
 
 const toCauses = (groups: readonly CauseGroup[], longest: Example) =>
-  groups.map((group, i) => ({ ...group, meaning: blockers[group.blockedOn], longest: i === 0 ? longest : {} }));
+  groups.map((group, i) => ({
+    ...{ ...group, meaning: blockers[group.blockedOn] },
+    ...(i === 0 ? { longest, retry: 'millwright retry' } : { longest: {} }),
+  }));
 
 describe('what is stuck', () => {
   it('is grouped by cause, the largest group first, with what the one says that waits longest', () => {
@@ -31,6 +34,7 @@ describe('what is stuck', () => {
       '  default/w-0, default/w-1, default/w-2, default/w-3, default/w-4 and 2 more',
       '  default/w-0: since 2026-11-23T10:00:00Z, ResourceExhausted: no room',
       '  To unblock: Raise the quota.',
+      '  To retry all of them: millwright retry',
       '',
       'Credentials: 1 machine. The cloud refuses the credentials.',
       '  default/alone',
@@ -68,6 +72,7 @@ describe('what is stuck', () => {
     expect(causesText(toCauses(groups, { problem: 'Unauthenticated: no' }), true).split('\n')).toEqual([
       'Credentials: 1 machine. The cloud refuses the credentials.',
       '  default/alone: Unauthenticated: no',
+      '  To retry all of them: millwright retry',
     ]);
   });
 

@@ -24,6 +24,8 @@ export interface Cause extends CauseGroup {
   /** What it means, as a clause. */
   readonly meaning: string;
   readonly longest: Example;
+  /** Command line that has all of them try again; left out where that helps nothing. */
+  readonly retry?: string;
 }
 
 const outageRemedy =
@@ -76,7 +78,7 @@ export function causesText(causes: readonly Cause[], isComplete: boolean): strin
   return causes.map((cause) => paragraphOf(cause).join('\n')).join('\n\n');
 }
 
-function paragraphOf({ blockedOn, meaning, type, blocked, longest }: Cause): string[] {
+function paragraphOf({ blockedOn, meaning, type, blocked, longest, retry }: Cause): string[] {
   const { since, problem, unblock } = longest;
   const said = [...(since === undefined ? [] : [`since ${since}`]), ...(problem === undefined ? [] : [problem])];
   return [
@@ -85,6 +87,7 @@ function paragraphOf({ blockedOn, meaning, type, blocked, longest }: Cause): str
     ...(blocked.length === 1 && said.length > 0 ? [] : [`  ${namesText(blocked)}`]),
     ...(said.length === 0 ? [] : [`  ${nameOf(blocked[0])}: ${said.join(', ')}`]),
     ...(unblock === undefined ? [] : [`  To unblock: ${unblock}`]),
+    ...(retry === undefined ? [] : [`  To retry all of them: ${retry}`]),
   ];
 }
 

@@ -29,11 +29,12 @@ export async function stuck(options: StuckOptions, rawFlags: RawFlags): Promise<
     const groups = groupByCause(await listBlocked(installation));
     const approval = commandLine(['sweep', 'approve', '<id>...'], options.namespace, rawFlags);
     const causes: Cause[] = await Promise.all(
-      groups.map(async (group) => ({
-        ...group,
-        meaning: blockers[group.blockedOn],
-        longest: await ask(openOnes, group.blocked[0], approval).catch(toSilence),
-      })),
+      groups.map(async (group) => {
+        const longest = await ask(openOnes, group.blocked[0], approval).catch(toSilence);
+        const isRetried = group.blocked.length > 1 && longest.unblock?.includes('millwright retry');
+        const retry = commandLine(['retry', '--blocked-on', group.blockedOn], options.namespace, rawFlags);
+        return { ...group, meaning: blockers[group.blockedOn], longest, ...(isRetried && { retry }) };
+      }),
     );
     return rendered(causes, options, () => causesText(causes, missing === undefined));
   });
