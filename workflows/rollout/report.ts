@@ -91,14 +91,14 @@ const reduceMachines =
   'Delete machines that it has too many of or has released, give the released ones their labels back, or raise the replicas.';
 
 const correctSource =
-  'Create the source that the template names if it does not exist, or correct it, or name another one in the template; the change is picked up at once.';
+  'Create the class that the template names if it does not exist, or correct it, or name another one in the template; the change is picked up at once.';
 
 function remedyOf({ isInvalid, isRefused, isFrozen, notKept, blockedBy, ref }: OwnerRun): string | undefined {
   if (isInvalid) return 'Correct the spec; the change is picked up at once.';
   if (isRefused) return checkApiServers;
   if (notKept) return findWhoChanges('its machines and sets', commandLine('rollout retry', ref));
-  if (isFrozen) return reduceMachines;
-  return blockedBy?.blockedOn === 'Source' ? correctSource : undefined;
+  if (blockedBy?.blockedOn === 'Source') return correctSource;
+  return isFrozen ? reduceMachines : undefined;
 }
 
 /** What an owner waits for that people or other systems have to do. */
