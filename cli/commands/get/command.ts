@@ -4,7 +4,7 @@ import { parseKind } from '../../kinds.ts';
 
 export const getCommand = defineCommand({
   name: 'get',
-  description: `List machines, sets or deployments with what each of them waits for, and for how long. It reads Kubernetes only.`,
+  description: `List machines, sets or deployments with what each of them waits for, and for how long: a machine since it is in its phase, a set or deployment since its last progress, or since the wait began if that was later. It reads Kubernetes only.`,
   arguments: [
     [
       'kind',
