@@ -1,6 +1,5 @@
 /** `millwright doctor`: looks at what an installation needs. Changes nothing. */
 import { Client, type Connection } from '@temporalio/client';
-import type { Find } from '../../../api/dialect.ts';
 import type { SweptSource } from '../../../api/model/sweep.ts';
 import { drainTaskQueue, providerTaskQueue } from '../../../api/names.ts';
 import { defineResource, type KubeObject, type Resource } from '../../../api/objects.ts';
@@ -17,12 +16,13 @@ import { findSweepState, sweepScheduleId } from '../../../temporal/schedules.ts'
 import { lackingSearchAttributes } from '../../../temporal/search-attributes.ts';
 import { listPollers, measureClock } from '../../../temporal/task-queues.ts';
 import { NegativeAnswer } from '../../command.ts';
-import { dialect, dialectName } from '../../dialect.ts';
+import { dialect } from '../../dialect.ts';
 import type { clusterFlags, temporalFlags } from '../../flag-groups.ts';
 import { isOneCluster } from '../../kubeconfig.ts';
 import type { Options } from '../../options.ts';
 import { rendered } from '../../output.ts';
 import { connectCluster, hasNoTarget } from '../../servers.ts';
+import { sourceProblemOf } from '../../source-problem.ts';
 import { temporalServer } from '../../temporal-server.ts';
 import { paint } from '../../terminal.ts';
 import {
@@ -145,11 +145,8 @@ async function checkSources(client: KubeClient, namespace: string, known: readon
     const request = { failFast: true } as const;
     const { items } = await client.list(kinds.deployment, { namespace, ...request });
     const sources = new Set([...known, ...items.flatMap((deployment) => source.nameOf(deployment) ?? [])]);
-    const find: Find = (resource, key) => client.find(resource, key, request);
-    const read = await Promise.all(
-      [...sources].map((name) => source.read(find, { dialect: dialectName, namespace, name: '', uid: '' }, name)),
-    );
-    const problems = read.flatMap((each) => each.problem ?? each.refusal ?? []);
+    const read = await Promise.all([...sources].map((name) => sourceProblemOf(client, namespace, name)));
+    const problems = read.flatMap((each) => each ?? []);
     if (problems.length > 0) return problems.map((each) => problem(subject, each));
     return [
       { subject, state: 'ok', message: `nothing is wrong with ${sources.size}, as far as providers have answered` },
