@@ -1,6 +1,6 @@
 import { defineCommand } from '../../command.ts';
 import { personFlags } from '../../flag-groups.ts';
-import { parseKind } from '../../kinds.ts';
+import { parseObjects } from '../../kinds.ts';
 
 export const getCommand = defineCommand({
   name: 'get',
@@ -8,14 +8,14 @@ export const getCommand = defineCommand({
   arguments: [
     [
       'kind',
-      'machines, sets or deployments, or a singular or short name of kubectl',
+      'machines, sets or deployments, or a singular or short name of kubectl; or <kind>/<name> as `kubectl get -o name` prints it',
       ['machines', 'sets', 'deployments'],
     ],
     ['[name...]', 'names of the objects; leave them out for all of the namespace'],
   ],
   flags: ['output', 'watch', ...personFlags],
-  async run(options, [given = '', ...names]) {
-    const kind = parseKind(given);
+  async run(options, [given = '', ...more]) {
+    const { kind, names } = parseObjects(given, more);
     const { get } = await import('./run.ts');
     await get(kind, names, options);
   },
