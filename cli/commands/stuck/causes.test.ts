@@ -76,6 +76,32 @@ describe('what is stuck', () => {
     ]);
   });
 
+  it('is said of each one that has an invalid spec', () => {
+    const of = (name: string) => ({ ...machine(name, 'OwnerSpec'), type: 'rollout' });
+    const [group] = groupByCause([of('a'), of('b')]);
+    const own = [
+      { problem: 'waits for a correction of its spec: x' },
+      { problem: 'waits for a correction of its spec: y' },
+    ];
+    const cause = { ...group!, meaning: blockers.OwnerSpec, longest: own[0]!, own };
+    expect(causesText([cause], true).split('\n').slice(1)).toEqual([
+      '  default/a: waits for a correction of its spec: x',
+      '  default/b: waits for a correction of its spec: y',
+    ]);
+  });
+
+  it('says what an owner waits for as the sentence that it is', () => {
+    const since = '2026-11-23T10:00:00Z';
+    const replicas = { desired: 1, total: 1, active: 1, available: 0 };
+    const owner = { doing: 'waiting for its machines', since, needs: [], replicas };
+    const waitsFor = '1 new machine is not running yet';
+    expect(toExample({ ...owner, waitsFor, blockedOn: 'NodeJoin' })).toEqual({ since, problem: waitsFor });
+    const correction = 'a correction of its spec: x';
+    expect(toExample({ ...owner, waitsFor: correction, blockedOn: 'OwnerSpec' })).toEqual({
+      ...{ since, problem: `waits for ${correction}` },
+    });
+  });
+
   it('may be nothing', () => {
     expect(causesText([], true)).toBe('nothing is stuck');
     expect(causesText([], false)).toBe('nothing is known to be stuck');
