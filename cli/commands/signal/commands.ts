@@ -1,5 +1,5 @@
 import { defineCommand } from '../../command.ts';
-import { namespaceFlags, personFlags, temporalFlags } from '../../flag-groups.ts';
+import { personFlags, temporalFlags } from '../../flag-groups.ts';
 import { UsageError } from '../../options.ts';
 
 export const retryCommand = defineCommand({
@@ -20,10 +20,12 @@ export const drainCommand = defineCommand({
   name: 'drain',
   description: `Help along the drain of a Machine that is being deleted. --force deletes its pods with a grace period of 0 and does not wait for them; --skip deletes the VM with the pods still on it. Neither starts a deletion: delete the Machine first.`,
   arguments: [['machine', 'name of the Machine']],
-  flags: ['force', 'skip', ...namespaceFlags, 'installation', ...temporalFlags],
+  flags: ['force', 'skip', 'installation', ...personFlags, ...temporalFlags],
   async run(options, [name = '']) {
     const { force, skip } = options;
-    if (force === skip) throw new UsageError('--force or --skip is missing: give one of them');
+    if (force === skip) {
+      throw new UsageError(`--force ${force ? 'and --skip are both given' : 'or --skip is missing'}: give one of them`);
+    }
     const { drain } = await import('./run.ts');
     await drain(name, force ? 'force' : 'skip', options);
   },

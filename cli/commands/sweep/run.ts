@@ -74,7 +74,8 @@ export async function approve(options: SweepOptions, named: readonly string[]): 
       console.error(`sweep ${each.id}: ${await approveOrphans(to, each, ids)} approved`);
     }
     for (const { each } of approvals) {
-      conclude(await followSweep(to.client, each.id, progressPrinter(each.id, installation, server)), options);
+      const report = await followSweep(to.client, each.id, progressPrinter(each.id, installation, server));
+      conclude(report, options, approvals.length > 1 ? each.id : undefined);
     }
   });
 }
@@ -99,8 +100,10 @@ async function withCluster(
   });
 }
 
-function conclude(report: SweepReport, options: SweepOptions): void {
-  console.log(rendered(report, options, () => reportText(report)));
+/** @param id of the sweep, where there are several */
+function conclude(report: SweepReport, options: SweepOptions, id?: string): void {
+  const title = id === undefined ? '' : `sweep ${id}:\n`;
+  console.log(rendered(report, options, () => `${title}${reportText(report)}`));
   const problem = problemOf(report);
   if (problem !== undefined) throw new Error(problem);
 }
