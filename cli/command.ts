@@ -4,7 +4,7 @@ import type { Options } from './options.ts';
 /** The flags of a command line as they were written: nothing from the environment, no defaults. */
 export type RawFlags = Readonly<Partial<Record<FlagName, string>>>;
 
-/** A command has done its work, and the answer is no: the exit code is 3. */
+/** A command has done its work, and the answer is no: the exit code is 3. Without a message where its output says it. */
 export class NegativeAnswer extends Error {}
 
 /** A command of `millwright`. The help and docs/reference are made from it as well. */

@@ -24,7 +24,8 @@ export async function runProgram(name: string, commands: readonly Command[]): Pr
     return 0;
   } catch (error) {
     if (error instanceof CommanderError) return error.code === 'commander.help' ? 2 : error.exitCode && 2;
-    console.error(error instanceof Error ? error.message : error);
+    const said = error instanceof Error ? error.message : error;
+    if (said !== '') console.error(said);
     if (error instanceof NegativeAnswer) return 3;
     return error instanceof UsageError ? 2 : 1;
   }

@@ -67,6 +67,20 @@ it('sends requests where the check is refused, and says once which rights it lac
   ]);
 });
 
+it('says nothing of rights while the namespace is being deleted', async () => {
+  const details = { causes: [{ reason: 'NamespaceTerminating', message: 'it goes' }] };
+  const going: KubeClient = {
+    ...control,
+    create: async () => {
+      throw new StatusError('POST leases', 403, { reason: 'Forbidden', message: 'being terminated', details });
+    },
+  };
+  const target = onlyKnownCluster(other, { ...record(), control: going }, logger);
+
+  expect(await target.find(nodes, { name: 'no-such-node' })).toBeUndefined();
+  expect(logger.lines).toEqual([]);
+});
+
 it.each([
   ['at the namespace', () => ({ target: refusing(other, namespaces), from: record() })],
   ['at the Lease', () => ({ target: other, from: { ...record(), control: refusing(control, leases) } })],

@@ -1,7 +1,14 @@
 /** Keeps an installation in the cluster that it has its Nodes in: in another one, "not found" does not mean "gone". */
 import type { KubeClient } from './client.ts';
 import { leases, namespaces } from './core.ts';
-import { ConnectionError, isAlreadyExists, isConflict, isNotFound, isRefused } from './errors.ts';
+import {
+  ConnectionError,
+  isAlreadyExists,
+  isConflict,
+  isNamespaceTerminating,
+  isNotFound,
+  isRefused,
+} from './errors.ts';
 import type { Logger } from './logger.ts';
 
 /** A namespace that every cluster has and that nobody deletes: its UID tells clusters apart. */
@@ -60,13 +67,13 @@ function problemOf({ namespace, installation }: ClusterRecord, { now, known }: U
   );
 }
 
-/** Another process may have been faster: the next check compares with what that has seen. */
+/** Another process may have been faster: the next check compares with what that has seen. A namespace that goes remembers nothing. */
 async function remember({ control, namespace, installation }: ClusterRecord, uid: string): Promise<void> {
   const metadata = { namespace, name: clusterRecordName(installation) };
   try {
     await control.create(leases, { metadata, spec: { holderIdentity: uid } }, request);
   } catch (error) {
-    if (!isAlreadyExists(error)) throw error;
+    if (!isAlreadyExists(error) && !isNamespaceTerminating(error)) throw error;
   }
 }
 

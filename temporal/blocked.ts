@@ -53,7 +53,7 @@ async function list({ client, name }: Installation, attribute: string): Promise<
         ...{ workflowId, type, start: startTime.toISOString() },
         blockedOn: String(cause) as Blocker,
         ...(isBroken(attributes[reportedProblems]) && { isBroken: true as const }),
-        ...(owner !== undefined && { deployment: String(owner) }),
+        ...(owner && { deployment: String(owner) }), // null where it was removed
       });
     }
   });

@@ -180,12 +180,17 @@ export async function listServedClusters(
   return [...new Set(pollers.flatMap(({ identity }) => clusterOf(identity) ?? []))];
 }
 
-/** Whether an installation has workers, or had some in the last five minutes, as far as Temporal remembers. */
-export async function hasWorkers(
+/** Which processes an installation lacks and has lacked for five minutes, as far as Temporal remembers. */
+export async function findMissingProcesses(
   connection: ConnectionLike,
-  of: Pick<ClusterCheck, 'namespace' | 'installation'>,
-): Promise<boolean> {
-  return (await listPollers(connection, of.namespace, of.installation, 'workflow')).length > 0;
+  { namespace, installation }: Pick<ClusterCheck, 'namespace' | 'installation'>,
+): Promise<readonly ('worker' | 'controllers')[]> {
+  const queues = [
+    ['worker', installation],
+    ['controllers', controllersQueue(installation)],
+  ] as const;
+  const found = await Promise.all(queues.map(([, queue]) => listPollers(connection, namespace, queue, 'workflow')));
+  return queues.flatMap(([process], i) => (found[i]?.length ? [] : process));
 }
 
 function clusterOf(identity: string): string | undefined {

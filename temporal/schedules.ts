@@ -63,6 +63,19 @@ export async function ensureSweepSchedule(
   if (last !== undefined) await nudge(to.client, last.action.workflow.workflowId);
 }
 
+/** Whether the Schedule of an installation is paused, and who says why; undefined: there is none. */
+export async function findSweepState(
+  client: Client,
+  installation: string,
+): Promise<ScheduleDescription['state'] | undefined> {
+  try {
+    return (await client.schedule.getHandle(sweepScheduleId(installation)).describe()).state;
+  } catch (error) {
+    if (error instanceof ScheduleNotFoundError) return undefined;
+    throw error;
+  }
+}
+
 /** Id of the Schedule of the checks for interruptions. Its workflows have this id with a time appended. */
 export function interruptionScheduleId(installation: string): string {
   return `${installation}/interruptions`;

@@ -107,6 +107,15 @@ describe('the problem of an owner', () => {
     expect(problemOfSet(api, { metadata, spec: { ...ofSet, ...change } })).toContain(text);
   });
 
+  it('names all that is wrong at once', () => {
+    const all = problemOf({ replicas: -1, selector: {}, strategy: { type: 'Sudden' as never } });
+    expect(all?.split('; ')).toEqual([
+      expect.stringContaining('spec.replicas'),
+      expect.stringContaining('spec.selector'),
+      expect.stringContaining('spec.strategy.type'),
+    ]);
+  });
+
   it('is that the names of its sets would be too long', () => {
     const named = (length: number) => ({ metadata: { ...metadata, name: 'x'.repeat(length) }, spec: good });
     expect(problemOfDeployment(api, named(247) as MachineDeployment, [])).toBeUndefined();

@@ -12,7 +12,7 @@ import { finalizersOf } from './template.ts';
 export const invalidSpec = 'InvalidSpec';
 
 /**
- * What is wrong with the spec of a deployment, with the field and the fix; undefined when nothing is.
+ * All that is wrong with the spec of a deployment, each with the field and the fix; undefined when nothing is.
  * @param own its sets: see `TemplateDialect.problemOf`
  */
 export function problemOfDeployment(
@@ -21,12 +21,24 @@ export function problemOfDeployment(
   own: readonly OwnerSet[],
 ): string | undefined {
   const existing = own.map(({ spec }) => spec?.template?.spec);
-  return (
-    problemOfName(deployment) ??
-    problemOfSpec(api, deployment.spec, existing) ??
-    problemOfStrategy(api, deployment) ??
-    problemOfAnnotations(deployment)
-  );
+  return textOf([
+    problemOfName(deployment),
+    ...problemsOfSpec(api, deployment.spec, existing),
+    problemOfStrategy(api, deployment),
+    problemOfLimits(deployment),
+    problemOfRollback(deployment),
+    problemOfReplacementPolicy(deployment),
+    problemOfMinReadySeconds(deployment),
+  ]);
+}
+
+/** Most problems that a text names. */
+const maxNamed = 10;
+
+function textOf(found: readonly (string | undefined)[]): string | undefined {
+  const problems = found.filter((problem) => problem !== undefined);
+  const more = problems.length - maxNamed;
+  return [...problems.slice(0, maxNamed), ...(more > 0 ? [`and ${more} more`] : [])].join('; ') || undefined;
 }
 
 /** Most characters of the name of an object, and those that a set has besides the name of its deployment. */
@@ -40,20 +52,13 @@ function problemOfName({ metadata: { name } }: OwnerDeployment): string | undefi
   return `metadata.name has ${name.length} characters, and ${most} is the most for the names of its MachineSets: choose a shorter one`;
 }
 
-function problemOfAnnotations(deployment: OwnerDeployment): string | undefined {
-  return (
-    problemOfLimits(deployment) ??
-    problemOfRollback(deployment) ??
-    problemOfReplacementPolicy(deployment) ??
-    problemOfMinReadySeconds(deployment)
-  );
-}
-
 /** The same for a set. */
 export function problemOfSet(api: OwnerApi, set: OwnerSet): string | undefined {
-  return (
-    problemOfSpec(api, set.spec, [set.spec?.template?.spec]) ?? problemOfLimits(set) ?? problemOfMinReadySeconds(set)
-  );
+  return textOf([
+    ...problemsOfSpec(api, set.spec, [set.spec?.template?.spec]),
+    problemOfLimits(set),
+    problemOfMinReadySeconds(set),
+  ]);
 }
 
 /** The problem that the conditions report; undefined when they report none. */
@@ -61,14 +66,21 @@ export function reportedProblem(conditions: readonly OwnerCondition[] = []): str
   return conditions.find(({ reason }) => reason === invalidSpec)?.message;
 }
 
-function problemOfSpec(
+function problemsOfSpec(
   { owner }: OwnerApi,
   spec: OwnerSet['spec'],
   existing: readonly (object | undefined)[],
-): string | undefined {
-  const { replicas = 0, selector, template } = spec ?? {};
-  if (replicas < 0) return `spec.replicas is ${replicas}: set it to 0 or more`;
+): (string | undefined)[] {
+  const { replicas = 0, template } = spec ?? {};
+  return [
+    replicas < 0 ? `spec.replicas is ${replicas}: set it to 0 or more` : undefined,
+    problemOfSelector(spec),
+    ...problemsOfMetadata(template),
+    owner.template.problemOf(template?.spec, existing),
+  ];
+}
 
+function problemOfSelector({ selector, template }: NonNullable<OwnerSet['spec']> = {}): string | undefined {
   const matchLabels = Object.entries(selector?.matchLabels ?? {});
   if (matchLabels.length + (selector?.matchExpressions ?? []).length === 0) {
     return 'spec.selector is missing or selects everything: set matchLabels to labels that spec.template has';
@@ -81,19 +93,18 @@ function problemOfSpec(
   if (stray !== undefined) {
     return `spec.selector.matchLabels has ${stray.join('=')}, spec.template.metadata.labels has not: add it there`;
   }
-  return problemOfMetadata(template) ?? owner.template.problemOf(template?.spec, existing);
+  return undefined;
 }
 
 /** What sets and machines of a template get, and what an API server would refuse of that. */
-function problemOfMetadata(template: OwnerTemplate | undefined): string | undefined {
+function problemsOfMetadata(template: OwnerTemplate | undefined): string[] {
   const { labels = {}, annotations = {} } = template?.metadata ?? {};
   const path = 'spec.template.metadata';
-  const [problem] = [
+  return [
     ...problemsOfLabels(labels, `${path}.labels`),
     ...problemsOfAnnotations(annotations, `${path}.annotations`),
     ...problemsOfFinalizers(finalizersOf(template), `${path}.finalizers`),
   ];
-  return problem;
 }
 
 function problemOfStrategy(api: OwnerApi, deployment: OwnerDeployment): string | undefined {

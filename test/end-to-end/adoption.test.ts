@@ -68,6 +68,7 @@ it('a machine that is taken out of its set is replaced, until so many were that 
   const first = await takeOut();
   expect((await millwright.untilEvent(first, 'Released')).note).toContain('label name');
   await millwright.untilEvent('drifting', 'ReleasedMachine', first);
+  expect((await millwright.command('describe', 'machine', first)).output).toMatch(/^Owner +none$/m);
   const second = await takeOut();
   const third = await takeOut();
   await untilOwned();

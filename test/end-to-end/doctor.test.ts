@@ -6,6 +6,7 @@ import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { parse, stringify } from 'yaml';
 import { freePort } from '../../deploy/local/ports.ts';
+import { sweepScheduleId } from '../../temporal/schedules.ts';
 import { fromSetup, type Installation, startInstallation } from '../support/installation.ts';
 import { startProcess } from '../support/millwright.ts';
 import { connectTemporal } from '../support/temporal.ts';
@@ -21,7 +22,11 @@ interface Found {
 describe('millwright doctor', () => {
   let millwright: Installation;
   beforeAll(async () => {
-    millwright = await startInstallation({ alone: 'its controllers show themselves to Temporal', isElected: true });
+    millwright = await startInstallation({
+      alone: 'its controllers show themselves to Temporal',
+      isElected: true,
+      flags: ['--machine-safety-orphan-vms-period', '1h'],
+    });
   });
   afterAll(() => millwright?.stop());
 
@@ -57,11 +62,12 @@ describe('millwright doctor', () => {
         'rights in the control cluster',
         'CRDs',
         'Leases',
+        'classes',
         'rights in the target cluster',
         'cluster of the Nodes',
       ],
       ...['Temporal', 'retention', 'search attributes', 'clock'],
-      ...['controllers', 'workflows', 'versions', 'drains', 'provider simulated'],
+      ...['controllers', 'workflows', 'versions', 'drains', 'orphan sweep', 'provider simulated'],
     ]);
     expect(output).toMatch(/^! retention: .* for 1 d: .*\n {4}to fix: temporal operator namespace update/m);
     expect(output).toMatch(/\n0 problems, 1 warning\n$/);
@@ -102,6 +108,39 @@ describe('millwright doctor', () => {
       ['provider awz', expect.any(String)],
       ['provider simulated', 'start a worker with --providers simulated'],
     ]);
+  });
+
+  it('says that a namespace does not exist, once and first, and not that the cluster of its Nodes is known', async () => {
+    const { code, output } = await doctor({ '-n': 'nosuch' });
+
+    expect(code).toBe(3);
+    expect(output).toMatch(/^✗ namespace: nosuch does not exist in the control cluster\n/);
+    expect(output).toMatch(/^✓ cluster of the Nodes: not remembered yet/m);
+    expect(output).toMatch(/\n4 problems, \d warnings?\n$/);
+  });
+
+  it('names classes that are refused or missing, and a Schedule of sweeps that is paused', async () => {
+    await millwright.createClass('bad', { secretRef: { namespace: millwright.namespace, name: 'nowhere' } });
+    await millwright.createDeployment('pool', 0, {
+      template: { metadata: { labels: { name: 'pool' } }, spec: { class: { kind: 'MachineClass', name: 'nosuch' } } },
+    });
+    const schedule = millwright.temporal.schedule.getHandle(sweepScheduleId(millwright.namespace));
+    await schedule.pause('restoring etcd');
+
+    const { found } = await findings();
+    await schedule.unpause();
+
+    expect(found.filter(({ subject }) => subject === 'classes')).toEqual([
+      expect.objectContaining({ state: 'problem', message: expect.stringMatching(/"bad": Secret .* does not exist/) }),
+      expect.objectContaining({ state: 'problem', message: expect.stringMatching(/"nosuch" does not exist/) }),
+    ]);
+    expect(found).toContainEqual(
+      expect.objectContaining({
+        subject: 'orphan sweep',
+        state: 'warning',
+        message: expect.stringContaining('restoring etcd'),
+      }),
+    );
   });
 
   it('names what the account of a kubeconfig may not do', async () => {

@@ -138,6 +138,16 @@ describe('a rollout that was planned', () => {
       code: 1,
       output: expect.stringContaining('--filename has no MachineDeployment of machine.sapcloud.io/v1alpha1'),
     });
+    const spec = { template: { spec: { class: { kind: 'MachineClass', name: 'nosuch' } } } };
+    const manifest = {
+      apiVersion: 'machine.sapcloud.io/v1alpha1',
+      kind: 'MachineDeployment',
+      metadata: { name: 'pool' },
+    };
+    await writeFile(file, stringify({ ...manifest, spec }));
+    expect((await plan('-f', file)).output).toMatch(
+      /^warning: no machine can be created: MachineClass "nosuch" does not exist in namespace/m,
+    );
     expect(await plan()).toEqual({ code: 2, output: expect.stringContaining('name is missing') });
   });
 });

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { defaultPayloadConverter } from '@temporalio/common';
 import { machines } from '../../api/gardener/resources.ts';
+import { skipDrainSignal } from '../../workflows/machine/messages.ts';
 import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { startProcess } from '../support/millwright.ts';
 import { heldSweep, makeVm, quickSweeps, untilOld } from '../support/sweeps.ts';
@@ -13,6 +14,11 @@ describe('machines that are stuck', () => {
     millwright = await startInstallation({ flags: quickSweeps });
   });
   afterAll(() => millwright?.stop());
+
+  const servers = () => [
+    ...['--temporal-address', fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS')],
+    ...['--target-kubeconfig', fromSetup('MILLWRIGHT_TEST_KUBECONFIG')],
+  ];
 
   /** Standard output and errors of a command, which has to end well. undefined: it has failed. */
   async function command(...args: string[]): Promise<string | undefined> {
@@ -52,6 +58,27 @@ describe('machines that are stuck', () => {
       longest: { since: expect.any(String) },
     });
     expect(first.blocked).toHaveLength(3);
+  });
+
+  it('are not said to be all, where no process of the installation works', async () => {
+    const to = ['--installation', 'nosuch'];
+    expect(await millwright.command('stuck', ...to)).toEqual({
+      code: 0,
+      output: expect.stringMatching(
+        /Temporal knows of no worker and no controllers of installation 'nosuch'.*\nnothing is known to be stuck\n|nothing is known to be stuck\n.*'nosuch'/,
+      ),
+    });
+    const retried = (await millwright.command('retry', '--blocked-on', 'Source', ...to)).output;
+    expect(retried).toContain('signalled 0 workflows');
+    expect(retried).toContain("Temporal knows of no worker and no controllers of installation 'nosuch'");
+    expect((await millwright.command('describe', 'machine', 'lost', ...to)).output).toContain(
+      'not open: the controllers have to start it, and Temporal knows of none of this installation',
+    );
+    for (const words of [['stuck'], ['retry', '--blocked-on', 'Source']]) {
+      const { exited, logs } = startProcess([...words, '-n', 'nosuch', ...servers()]);
+      expect(await exited).toMatchObject({ code: 1 });
+      expect(logs()).toBe('namespace nosuch does not exist in the control cluster: correct --namespace\n');
+    }
   });
 
   it('show in their history, beside each call and each timer, what it is for', async () => {
@@ -126,9 +153,14 @@ describe('machines that are stuck', () => {
     const phases = async () => (await millwright.machines()).map(phaseOf);
     await until('they run', async (see) => see(await phases()).filter((phase) => phase === 'Running').length === 3);
     expect(await command('drain', first?.name ?? '')).toBeUndefined();
-    expect(await command('drain', first?.name ?? '', '--skip')).toMatch(
-      /its VM is deleted .*, if it is being deleted$/m,
-    );
+    const early = await millwright.command('drain', first?.name ?? '', '--skip');
+    expect(early).toMatchObject({
+      code: 1,
+      output: expect.stringContaining('is not being deleted, so nothing was done'),
+    });
+    const { namespace } = millwright;
+    const ref = { dialect: 'gardener', namespace, name: first?.name ?? '', uid: first?.uid ?? '' } as const;
+    await millwright.handleOf(ref).signal(skipDrainSignal);
     await millwright.scale('pool', 0);
 
     const lived = await until('the timeline ends', async () => {

@@ -135,6 +135,27 @@ describe('[invariant 12 partly] a Node of somebody else', () => {
   });
 });
 
+describe('a field of a Running Machine that somebody has edited', () => {
+  const edits = {
+    'spec.providerID': () => ({ spec: { providerID: 'simulated:///here/of-nobody' } }),
+    'the label node': (other: string) => ({ metadata: { labels: { [labels.node]: other } } }),
+  };
+  it.each(['spec.providerID', 'the label node'] as const)('is to be corrected: %s', async (field) => {
+    const ref = await createRunning(`edit-${field.length}`);
+    const other = await createStranger(nameOf(`other-${field.length}`), { providerID: 'simulated:///here/stranger' });
+    await millwright.control.patch(machines, ref, mergePatch(edits[field](other.metadata.name)));
+
+    await millwright.untilEvent(ref, 'NodeUnhealthy', 'not its own: node');
+    const { unblock } = await millwright.describe(ref);
+    expect(unblock).toMatch(/^If the provider ID or the node name of the Machine was edited, correct it/);
+    const undo = field === 'spec.providerID' ? { spec: { providerID: ref.providerID } } : edits[field](ref.name);
+    await millwright.control.patch(machines, ref, mergePatch(undo));
+    await millwright.untilPhase(ref, 'Running');
+    const all = await millwright.eventsOf(ref, 'NodeUnhealthy');
+    expect(all.map(({ note }) => note)).not.toContainEqual(expect.stringContaining('it does not exist'));
+  });
+});
+
 describe('[invariant 12 partly] a VM that two Machines name', () => {
   it('stays with the one that has it, when the other was created as a copy', async () => {
     const original = await createRunning('original');

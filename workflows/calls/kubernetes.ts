@@ -4,9 +4,13 @@ import { type Failure, isActivityFailure, toFailure } from './failure.ts';
 /** What a person can do about a request that is refused or not answered. */
 export const checkApiServers = 'Check that the API servers answer Millwright and that its account may do this.';
 
-/** What a person can do about writes that are not kept. @param what which objects were written */
-export function findWhoChanges(what: string): string {
-  return `Find the webhook, policy or controller that changes ${what} back. The signal retryNow tries at once.`;
+/**
+ * What a person can do about writes that are not kept.
+ * @param what which objects were written
+ * @param retry command line that tries again
+ */
+export function findWhoChanges(what: string, retry: string): string {
+  return `Find the webhook, policy or controller that changes ${what} back. \`${retry}\` tries at once.`;
 }
 
 /** How an outage is waited for. */

@@ -7,7 +7,7 @@ import type { Interruption } from '../../api/provider.ts';
 import { refreshSignal, retryNowSignal } from '../messages.ts';
 import { forceDeletionSignal, interruptedSignal, observedSignal, skipDrainSignal } from './messages.ts';
 import { withName } from './phases/creation.ts';
-import { showDeployment } from './progress.ts';
+import { forgetDeployment, showDeployment } from './progress.ts';
 import type { MachineState } from './state.ts';
 
 /** Starts handling signals. Those that came in earlier are handled now. */
@@ -93,6 +93,7 @@ function applyObservation(state: MachineState, seen: MachineObservation): void {
     state.heardAskedAt = seen.machine.request.askedAt;
   }
   if (seen.deployment !== undefined) showDeployment(state, seen.deployment);
+  else if (!isOlder && seen.machine.alone) forgetDeployment(state);
   if (seen.maintenance !== undefined) state.maintenance = seen.maintenance; // only a step knows that nothing is due
   if (seen.sourceVersion !== undefined) state.sourceVersion = seen.sourceVersion;
   if (!state.wasRead) state.stale = true; // somebody was faster, perhaps an earlier run

@@ -118,6 +118,13 @@ export function showDeployment(state: MachineState, deployment: string): void {
   }
 }
 
+/** A machine that its set has released belongs to no deployment. */
+export function forgetDeployment(state: MachineState): void {
+  if (state.deployment === undefined || !patched('released-machines-have-no-deployment')) return;
+  delete state.deployment;
+  upsertSearchAttributes([{ key: deploymentKey, value: null }]);
+}
+
 function errorText({ code, message, requestId, at, since, times }: LastError): string {
   const request = requestId === undefined ? '' : ` (request ID ${requestId})`;
   return `${code} at ${at}${times > 1 ? ` (${times} times since ${since})` : ''}: ${message}${request}`;

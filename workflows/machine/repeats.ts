@@ -2,6 +2,7 @@
 import { patched } from '@temporalio/workflow';
 import { isPaced, nextRepeat, repeatedAtMs } from '../../api/repeats.ts';
 import { findWhoChanges } from '../calls/kubernetes.ts';
+import { commandLine } from '../command-line.ts';
 import { type PhaseOutcome, waitFor } from './outcome.ts';
 import { type Activity, show, showWait } from './progress.ts';
 import type { MachineState, Repeated } from './state.ts';
@@ -39,7 +40,7 @@ export function held(state: MachineState, { doing }: Pick<Activity, 'doing'>): A
     waitingFor: 'the API server to keep what is written',
     until: new Date(heldUntilMs(state)).toISOString(),
     blockedOn: 'KubernetesApi',
-    unblock: findWhoChanges('the Machine or its Node'),
+    unblock: findWhoChanges('the Machine or its Node', commandLine('retry', state.ref)),
   };
 }
 

@@ -4,6 +4,7 @@ import type { FailureCode } from '../../api/failures.ts';
 import type { MachineReport, MachineStep } from '../../api/model/machine.ts';
 import type { Blocker } from '../../api/names.ts';
 import { isSameError } from '../calls/failure.ts';
+import { commandLine } from '../command-line.ts';
 import { kubernetes } from './kubernetes.ts';
 import { setMachine } from './observe.ts';
 import { isWrittenRecently } from './outcome.ts';
@@ -20,20 +21,17 @@ export interface Refusal extends Pick<Facts, 'stage' | 'isTimed' | 'lastKnownSta
   readonly step: Omit<MachineStep, 'state'> & { readonly code: FailureCode; readonly message: string };
 }
 
-/** What a person can do about a blocker. */
-const remedies: Partial<Record<Blocker, string>> = {
-  Source: 'Correct the class or its Secret; the change is picked up at once.',
-  MachineSpec: 'Correct the Machine; the change is picked up at once.',
-  Credentials:
-    'Correct the credentials in the Secret of the class; the change is picked up at once. If a right is missing, give it to their account; the signal retryNow tries at once.',
-  CloudCapacity: 'Raise the quota or choose another machine type or zone, then send the signal retryNow.',
-  CloudApi:
-    'An outage needs nothing: it is tried again. Where the class is wrong, correct it; the change is picked up at once. The signal retryNow tries at once.',
-  ProviderWorker: 'Start a worker for this provider, or correct `provider` in the class.',
-};
-
 /** What a person can do about a blocker; undefined where only the error says it. */
-export function findRemedy(blockedOn: Blocker): string | undefined {
+export function findRemedy({ ref }: Pick<MachineState, 'ref'>, blockedOn: Blocker): string | undefined {
+  const retry = `\`${commandLine('retry', ref)}\``;
+  const remedies: Partial<Record<Blocker, string>> = {
+    Source: 'Correct the class or its Secret; the change is picked up at once.',
+    MachineSpec: 'Correct the Machine; the change is picked up at once.',
+    Credentials: `Correct the credentials in the Secret of the class; the change is picked up at once. If a right is missing, give it to their account; ${retry} tries at once.`,
+    CloudCapacity: `Raise the quota or choose another machine type or zone, then run ${retry}.`,
+    CloudApi: `An outage needs nothing: it is tried again. Where the class is wrong, correct it; the change is picked up at once. ${retry} tries at once.`,
+    ProviderWorker: 'Start a worker for this provider, or correct `provider` in the class.',
+  };
   return remedies[blockedOn];
 }
 

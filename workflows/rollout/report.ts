@@ -1,6 +1,6 @@
 /** What people see of the workflow of an owner: the query `describe`, the details in the Temporal UI, why it failed. */
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
-import { ApplicationFailure, setCurrentDetails, upsertSearchAttributes, workflowInfo } from '@temporalio/workflow';
+import { ApplicationFailure, setCurrentDetails, upsertSearchAttributes } from '@temporalio/workflow';
 import type { LimitWait } from '../../api/model/limits.ts';
 import type { OwnerView, RolloutBlockers } from '../../api/model/owner.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
@@ -11,6 +11,7 @@ import { sumOf } from '../../api/owner/set-counts.ts';
 import { waitsOf } from '../../api/owner/waits.ts';
 import type { Failure } from '../calls/failure.ts';
 import { checkApiServers, findWhoChanges } from '../calls/kubernetes.ts';
+import { commandLine } from '../command-line.ts';
 import { failedRunText } from '../failed-run.ts';
 import { type OwnerDescription, progressDeadlineFailure, type RolloutState } from './messages.ts';
 import type { OwnerRun } from './state.ts';
@@ -89,10 +90,14 @@ function withBlock(run: OwnerRun, description: OwnerDescription): OwnerDescripti
 const reduceMachines =
   'Delete machines that it has too many of or has released, give the released ones their labels back, or raise the replicas.';
 
-function remedyOf({ isInvalid, isRefused, isFrozen, notKept }: OwnerRun): string | undefined {
+const correctSource =
+  'Create the class that the template names if it does not exist, or correct it, or name another one in the template; the change is picked up at once.';
+
+function remedyOf({ isInvalid, isRefused, isFrozen, notKept, blockedBy, ref }: OwnerRun): string | undefined {
   if (isInvalid) return 'Correct the spec; the change is picked up at once.';
   if (isRefused) return checkApiServers;
-  if (notKept) return findWhoChanges('its machines and sets');
+  if (notKept) return findWhoChanges('its machines and sets', commandLine('rollout retry', ref));
+  if (blockedBy?.blockedOn === 'Source') return correctSource;
   return isFrozen ? reduceMachines : undefined;
 }
 
@@ -115,17 +120,14 @@ export function showBlocker(run: OwnerRun): void {
 
 /** The failure of a run past its progress deadline, with the machines that block it and why. */
 export function toLateFailure(
-  { namespace, name }: ObjectRef,
+  ref: ObjectRef,
   state: RolloutState,
   { deadlineMs, rolledBack }: { readonly deadlineMs: number; readonly rolledBack?: string | undefined },
 ): Error {
-  const { taskQueue: installation } = workflowInfo();
-  const other = installation === namespace ? '' : ` --installation ${installation}`;
   const message = [
-    `the rollout of MachineDeployment ${namespace}/${name} has made no progress for ${deadlineMs / 1_000} s`,
+    `the rollout of MachineDeployment ${ref.namespace}/${ref.name} has made no progress for ${deadlineMs / 1_000} s`,
     ...toLines(state.blockedBy),
-    rolledBack ??
-      `the next run continues it; once the cause is fixed: millwright rollout retry ${name} -n ${namespace}${other}`,
+    rolledBack ?? `the next run continues it; once the cause is fixed: ${commandLine('rollout retry', ref)}`,
   ].join('\n');
   // The next run opens at once, however many runs were late.
   return ApplicationFailure.create({ type: progressDeadlineFailure, message, details: [state], nextRetryDelay: '1s' });

@@ -68,6 +68,7 @@ const blockedBy: RolloutBlockers = {
   ],
   blockedOn: 'CloudCapacity',
 };
+let cause: RolloutBlockers['blockedOn'];
 let act: (plan: OwnerPlan) => void;
 let result: StepResult;
 let beforeHoldups: () => Promise<void>;
@@ -87,7 +88,7 @@ const activities: OwnerActivities = {
   },
   listBlockers: async () => {
     await beforeHoldups();
-    return blockedBy;
+    return { ...blockedBy, blockedOn: cause };
   },
   actOnOwner: async (_ref, _kind, plan) => {
     plans.push(plan);
@@ -99,6 +100,7 @@ const activities: OwnerActivities = {
 beforeEach(() => {
   readings = 0;
   plans = [];
+  cause = 'CloudCapacity';
   result = {};
   pendingCreations = [];
   candidates = [];
@@ -499,6 +501,15 @@ describe('a rollout with a progress deadline', () => {
       (await workflows.temporal.handle(handle.workflowId, runId).describe()).status.name === 'FAILED';
     await workflows.advanceUntil(isFailed);
   }
+
+  it('says what helps where its machines have no class that can be used', async () => {
+    cause = 'Source';
+    believe();
+    await start(stuck);
+    await untilFailed((await handle.describe()).runId);
+    await workflows.advanceUntil(async () => (await describeNow()).blockedOn === 'Source');
+    expect((await describeNow()).unblock).toMatch(/^Create the class that the template names if it does not exist/);
+  });
 
   it('[mcm 80 partly] fails past it with the machines that hold it up, and goes on in the next run until it recovers', async () => {
     believe();

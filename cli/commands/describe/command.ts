@@ -1,6 +1,7 @@
 import { defineCommand } from '../../command.ts';
 import { personFlags, temporalFlags } from '../../flag-groups.ts';
-import { parseKind } from '../../kinds.ts';
+import { parseObjects } from '../../kinds.ts';
+import { UsageError } from '../../options.ts';
 
 export const describeCommand = defineCommand({
   name: 'describe',
@@ -8,14 +9,17 @@ export const describeCommand = defineCommand({
   arguments: [
     [
       'kind',
-      'machine, machinedeployment or machineset, or a plural or short name of kubectl',
+      'machine, machinedeployment or machineset, or a plural or short name of kubectl; or <kind>/<name> as `kubectl get -o name` prints it',
       ['machine', 'machinedeployment', 'machineset'],
     ],
-    ['name', 'name of the object'],
+    ['[name]', 'name of the object; leave it out with <kind>/<name>'],
   ],
   flags: ['output', 'installation', ...personFlags, ...temporalFlags],
-  async run(options, [given = '', name = ''], rawFlags) {
-    const kind = parseKind(given);
+  async run(options, [given = '', ...more], rawFlags) {
+    const { kind, names } = parseObjects(given, more);
+    const [name, surplus] = names;
+    if (name === undefined) throw new UsageError('name is missing: name the object');
+    if (surplus !== undefined) throw new UsageError(`name is '${surplus}': name one object`);
     const { describe } = await import('./run.ts');
     console.log(await describe(kind, name, options, rawFlags));
   },

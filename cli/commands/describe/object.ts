@@ -26,7 +26,9 @@ const { kinds } = dialect;
 
 /** What came of asking a workflow. */
 export type Answer =
-  | WorkflowAnswer<MachineDescription | OwnerDescription>
+  | Exclude<WorkflowAnswer<MachineDescription | OwnerDescription>, { readonly state: 'none' }>
+  /** No workflow is open. `lacksControllers`: nobody starts it. */
+  | { readonly state: 'none'; readonly lacksControllers?: true }
   /** Temporal did not answer. */
   | { readonly state: 'unreachable'; readonly reason: string };
 
@@ -100,7 +102,8 @@ async function find(
     const machine = await control.find(kinds.machine, key);
     if (machine === undefined) return undefined;
     const snapshot = dialect.machine.toSnapshot(machine, noLimits);
-    return { object: machine, fallback: machineRows(machine, snapshot), live: [], whyNone: whyNoneOf(snapshot) };
+    const live: Rows = [['Owner', await ownerTextOf(control, machine)]];
+    return { object: machine, fallback: machineRows(machine, snapshot), live, whyNone: whyNoneOf(snapshot) };
   }
   const ofOwner = (object: KubeObject, state: OwnerState): Described => {
     const fallback = ownerRows(object, state);
@@ -117,9 +120,23 @@ async function find(
   return ofOwner(set, toLoneSetState(set, await readOwned(control, key.namespace)));
 }
 
+/** The set of a Machine and its deployment. */
+async function ownerTextOf(control: KubeClient, { metadata }: KubeObject): Promise<string> {
+  const owner = metadata.ownerReferences?.find(({ controller }) => controller);
+  if (owner === undefined) return 'none';
+  const { kind, name } = owner;
+  if (kind !== kinds.set.kind) return `${kind} ${name}`;
+  const { namespace } = metadata;
+  const set = await control.find(kinds.set, { ...(namespace !== undefined && { namespace }), name });
+  const deployment = set && deploymentOf(set);
+  return deployment === undefined ? `${kind} ${name}` : `${kind} ${name} of ${deployment.kind} ${deployment.name}`;
+}
+
 const atRest = 'there is nothing to do';
 /** Nobody has started the workflow yet, or somebody has terminated it. */
 const isDue = 'the controllers start it within a minute';
+const noControllers =
+  'the controllers have to start it, and Temporal knows of none of this installation: start them, or correct --installation';
 
 function whyNoneOfOwner({ needs, view }: OwnerState): string {
   if (needs.length > 0 || view.problem !== undefined) return isDue;
@@ -154,7 +171,7 @@ function noAnswerText(answer: Answer, whyNone: string): string {
     case 'open':
       return '';
     case 'none':
-      return `, not open: ${whyNone}`;
+      return `, not open: ${answer.lacksControllers && whyNone === isDue ? noControllers : whyNone}`;
     case 'silent':
       return `, no answer (${answer.reason}): is a worker running?`;
     case 'unreachable':

@@ -2,7 +2,10 @@
 
 import { Client } from '@temporalio/client';
 import type { WorkflowKind } from '../../../api/workflow-id.ts';
+import { findMissingProcesses } from '../../../temporal/clusters.ts';
 import { describeWorkflow, openOnly } from '../../../temporal/describe.ts';
+import type { MachineDescription } from '../../../workflows/machine/messages.ts';
+import type { OwnerDescription } from '../../../workflows/rollout/messages.ts';
 import type { RawFlags } from '../../command.ts';
 import type { clusterFlags, temporalFlags } from '../../flag-groups.ts';
 import { withInstallation } from '../../installation.ts';
@@ -39,9 +42,15 @@ export async function describe(
 
 async function askWorkflow(id: string, options: DescribeOptions): Promise<Answer> {
   try {
-    return await withInstallation(options, ({ client: { connection } }, { namespace }) =>
-      describeWorkflow(new Client({ connection, namespace, ...openOnly }), id),
-    );
+    return await withInstallation(options, async ({ client: { connection }, name: installation }, { namespace }) => {
+      const answer = await describeWorkflow<MachineDescription | OwnerDescription>(
+        new Client({ connection, namespace, ...openOnly }),
+        id,
+      );
+      if (answer.state !== 'none') return answer;
+      const missing = await findMissingProcesses(connection, { namespace, installation });
+      return missing.includes('controllers') ? { state: 'none', lacksControllers: true } : answer;
+    });
   } catch (error) {
     return { state: 'unreachable', reason: error instanceof Error ? error.message : String(error) };
   }

@@ -8,6 +8,7 @@ import {
   providerFinding,
   retentionFinding,
   serverFinding,
+  sweepFinding,
   terminatingFinding,
   versionsFinding,
 } from './findings.ts';
@@ -53,6 +54,14 @@ it.each([
   [-6_000, 'warning', /6\.0 s behind the one of this host/],
 ] as const)('judges a clock that is %d ms ahead', (aheadMs, state, message) => {
   expect(clockFinding('Temporal', aheadMs)).toMatchObject({ state, message: expect.stringMatching(message) });
+});
+
+it.each([
+  [undefined, 'ok'],
+  [{ paused: false }, 'ok'],
+  [{ paused: true, note: 'restoring etcd' }, 'warning'],
+] as const)('judges the Schedule of sweeps: %j', (schedule, state) => {
+  expect(sweepFinding(schedule, 'a/orphan-sweep', 'default').state).toBe(state);
 });
 
 it('counts a process that has polled within a poll and a bit', () => {

@@ -131,6 +131,25 @@ export function rightsFinding(subject: string, lacking: readonly Right[]): Findi
   };
 }
 
+/** Whether orphans are looked for. @param state undefined: there is no Schedule */
+export function sweepFinding(
+  state: { readonly paused: boolean; readonly note?: string | undefined } | undefined,
+  scheduleId: string,
+  namespace: string,
+): Finding {
+  const subject = 'orphan sweep';
+  if (state === undefined) {
+    return { subject, state: 'ok', message: 'it has no Schedule: its period is 0, or no controllers have worked yet' };
+  }
+  if (!state.paused) return { subject, state: 'ok', message: 'its Schedule is active' };
+  return {
+    subject,
+    state: 'warning',
+    message: `its Schedule is paused${state.note ? ` (${state.note})` : ''}: orphans stay in the clouds`,
+    fix: `temporal schedule toggle --namespace ${namespace} --schedule-id ${scheduleId} --unpause --reason '<why>'`,
+  };
+}
+
 /** Differences up to this are those of clocks in whole seconds and of slow answers, ms. */
 const harmlessSkewMs = 5_000;
 

@@ -1,17 +1,18 @@
 /** `millwright doctor`: looks at what an installation needs. Changes nothing. */
-import type { Connection } from '@temporalio/client';
+import { Client, type Connection } from '@temporalio/client';
 import type { SweptSource } from '../../../api/model/sweep.ts';
 import { drainTaskQueue, providerTaskQueue } from '../../../api/names.ts';
 import { defineResource, type KubeObject, type Resource } from '../../../api/objects.ts';
 import { controlRules, type Rule, targetRules, tokenNamespace, tokenRules } from '../../../api/rights.ts';
 import type { KubeClient } from '../../../kube/client.ts';
-import { namespaces, secrets } from '../../../kube/core.ts';
+import { leases, namespaces, secrets } from '../../../kube/core.ts';
 import { isNotFound } from '../../../kube/errors.ts';
 import { foreignHolderFinder } from '../../../kube/foreign-holder.ts';
-import { findOtherCluster } from '../../../kube/known-cluster.ts';
+import { clusterRecordName, findOtherCluster } from '../../../kube/known-cluster.ts';
 import { controllersQueue } from '../../../temporal/clusters.ts';
 import { connectClient, reasonOf } from '../../../temporal/connection.ts';
 import { providerNames } from '../../../temporal/providers.ts';
+import { findSweepState, sweepScheduleId } from '../../../temporal/schedules.ts';
 import { lackingSearchAttributes } from '../../../temporal/search-attributes.ts';
 import { listPollers, measureClock } from '../../../temporal/task-queues.ts';
 import { NegativeAnswer } from '../../command.ts';
@@ -21,6 +22,7 @@ import { isOneCluster } from '../../kubeconfig.ts';
 import type { Options } from '../../options.ts';
 import { rendered } from '../../output.ts';
 import { connectCluster, hasNoTarget } from '../../servers.ts';
+import { sourceProblemOf } from '../../source-problem.ts';
 import { temporalServer } from '../../temporal-server.ts';
 import { paint } from '../../terminal.ts';
 import {
@@ -36,6 +38,7 @@ import {
   rightsFinding,
   searchAttributesFinding,
   serverFinding,
+  sweepFinding,
   terminatingFinding,
   versionsFinding,
 } from './findings.ts';
@@ -51,8 +54,7 @@ export async function doctor(options: DoctorOptions): Promise<void> {
   const findings = await find(options);
   const inColour = (state: Finding['state'], text: string) => paint(colours[state], text);
   console.log(rendered(findings, options, () => findingsText(findings, inColour)));
-  const problems = findings.filter(({ state }) => state === 'problem').length;
-  if (problems > 0) throw new NegativeAnswer(`${problems} ${problems === 1 ? 'problem' : 'problems'} found`);
+  if (findings.some(({ state }) => state === 'problem')) throw new NegativeAnswer();
 }
 
 async function find(options: DoctorOptions): Promise<Finding[]> {
@@ -70,6 +72,7 @@ async function find(options: DoctorOptions): Promise<Finding[]> {
     const known = control.client && nodes ? await checkKnown(nodes, control.client, options) : undefined;
     const inTemporal = temporal.server && (await checkQueues(temporal.server, options, sources));
     const found = [
+      inControl?.inNamespace,
       control.findings,
       inControl?.findings,
       target?.findings,
@@ -117,7 +120,7 @@ async function checkControl(client: KubeClient, { namespace }: DoctorOptions) {
   const list = async <T extends KubeObject>(resource: Resource<T>) =>
     (await client.list(resource, { namespace, failFast: true })).items;
   const [inNamespace, rights, crds, leases, sources] = await Promise.all([
-    findTerminating(client, namespace),
+    checkNamespace(client, namespace),
     checkRights(client, 'control', [{ rules: controlRules(dialect.kinds), namespace }]),
     finding('CRDs', () => checkCrds(client)),
     finding('Leases', () => checkLeases(client, namespace)),
@@ -129,13 +132,43 @@ async function checkControl(client: KubeClient, { namespace }: DoctorOptions) {
       }),
     ),
   ]);
-  return { findings: [...inNamespace, rights, crds, leases, ...sources.findings], sources: sources.listed };
+  const known = sources.listed.map(({ object }) => object.name);
+  const judged = sources.findings.length > 0 ? sources.findings : await checkSources(client, namespace, known);
+  return { inNamespace, findings: [rights, crds, leases, ...judged], sources: sources.listed };
 }
 
-/** What keeps the namespace if it is being deleted; nothing otherwise. */
-async function findTerminating(client: KubeClient, namespace: string): Promise<Finding[]> {
-  const found = await client.find(namespaces, { name: namespace }, { failFast: true }).catch(() => undefined);
-  if (found?.metadata.deletionTimestamp === undefined) return [];
+/** What is wrong with the classes of the namespace, and with names of classes in the templates of its deployments. */
+async function checkSources(client: KubeClient, namespace: string, known: readonly string[]): Promise<Finding[]> {
+  const { kinds, source } = dialect;
+  const subject = 'classes';
+  try {
+    const request = { failFast: true } as const;
+    const { items } = await client.list(kinds.deployment, { namespace, ...request });
+    const sources = new Set([...known, ...items.flatMap((deployment) => source.nameOf(deployment) ?? [])]);
+    const read = await Promise.all([...sources].map((name) => sourceProblemOf(client, namespace, name)));
+    const problems = read.flatMap((each) => each ?? []);
+    if (problems.length > 0) return problems.map((each) => problem(subject, each));
+    return [
+      { subject, state: 'ok', message: `nothing is wrong with ${sources.size}, as far as providers have answered` },
+    ];
+  } catch (error) {
+    return [unchecked(subject, error)];
+  }
+}
+
+/** That the namespace is missing, or what keeps it if it is being deleted; nothing otherwise. */
+async function checkNamespace(client: KubeClient, namespace: string): Promise<Finding[]> {
+  const answer = await client
+    .find(namespaces, { name: namespace }, { failFast: true })
+    .then((found) => ({ found }))
+    .catch(() => undefined);
+  if (answer === undefined) return [];
+  const { found } = answer;
+  if (found === undefined) {
+    const fix = 'correct --namespace, or create it';
+    return [{ ...problem('namespace', `${namespace} does not exist in the control cluster`), fix }];
+  }
+  if (found.metadata.deletionTimestamp === undefined) return [];
   const { kinds, marks } = dialect;
   const machinesFix = '`millwright stuck` says what the Machines wait for';
   const sourcesFix =
@@ -171,6 +204,10 @@ async function checkKnown(target: KubeClient, control: KubeClient, options: Doct
   const check = async (): Promise<Finding> => {
     const other = await findOtherCluster(target, { control, namespace, installation });
     if (other !== undefined) return problem(subject, other);
+    const lease = { namespace, name: clusterRecordName(installation) };
+    if ((await control.find(leases, lease, { failFast: true })) === undefined) {
+      return { subject, state: 'ok', message: 'not remembered yet: the first process that works remembers it' };
+    }
     return { subject, state: 'ok', message: 'it is the one that this installation knows' };
   };
   return [await finding(subject, check)];
@@ -287,8 +324,9 @@ async function checkQueues(
   const installation = options.installation ?? options.namespace;
   const poll = async (queue: string, kind: 'workflow' | 'activity') =>
     alivePollers(await listPollers(connection, namespace, queue, kind), Date.now() + aheadMs);
-  const worker = 'start `millwright run` or `millwright worker`, or correct --installation';
-  const controllers = 'start `millwright run` or `millwright controllers`, or correct --installation';
+  const correct = 'correct --namespace, --installation or --temporal-namespace';
+  const worker = `start \`millwright run\` or \`millwright worker\`, or ${correct}`;
+  const controllers = `start \`millwright run\` or \`millwright controllers\`, or ${correct}`;
   const providers = Map.groupBy(sources, ({ provider }) => provider);
   return Promise.all([
     finding('controllers', async () => {
@@ -306,6 +344,10 @@ async function checkQueues(
     finding('drains', async () => {
       const pollers = await poll(drainTaskQueue(installation), 'activity');
       return queueFinding({ subject: 'drains', serves: 'machines that are deleted', fix: worker, pollers });
+    }),
+    finding('orphan sweep', async () => {
+      const client = new Client({ connection, namespace });
+      return sweepFinding(await findSweepState(client, installation), sweepScheduleId(installation), namespace);
     }),
     ...[...providers].map(([provider, of]) =>
       finding(`provider ${provider}`, async () => {
@@ -326,8 +368,12 @@ async function finding(subject: string, look: () => Promise<Finding>): Promise<F
   try {
     return await look();
   } catch (error) {
-    return { ...problem(subject, `it could not be checked (${reasonOf(error)})`), state: 'warning' };
+    return unchecked(subject, error);
   }
+}
+
+function unchecked(subject: string, error: unknown): Finding {
+  return { subject, state: 'warning', message: `it could not be checked (${reasonOf(error)})` };
 }
 
 function problem(subject: string, message: string): Finding {

@@ -36,6 +36,42 @@ it('tells what has changed and what is gone', () => {
   });
 });
 
+it('says for how long a deployment waits: since its last progress, or since the wait began if that was later', () => {
+  const meta = (name: string, creationTimestamp: string) => ({
+    name,
+    namespace: 'n',
+    uid: name,
+    resourceVersion: '1',
+    creationTimestamp,
+  });
+  const at = (minute: number) => `2026-11-23T10:0${minute}:00Z`;
+  const controlledBy = (kind: string, name: string) => [{ apiVersion: 'v1', kind, name, uid: name, controller: true }];
+  const owned = (frozen: boolean, machineSince?: string) => {
+    const condition = { status: 'True', reason: 'r', message: '' };
+    const deployment: MachineDeployment = {
+      metadata: { ...meta('pool', at(0)), ...(frozen && { labels: { [labels.freeze]: 'True' } }) },
+      spec: { ...validDeploymentSpec, replicas: 1 },
+      status: {
+        conditions: [
+          { ...condition, type: 'Progressing', lastUpdateTime: at(1) },
+          ...(frozen ? [{ ...condition, type: 'Frozen', lastTransitionTime: at(5) }] : []),
+        ],
+      },
+    };
+    const set: MachineSet = {
+      metadata: { ...meta('pool-a', at(0)), ownerReferences: controlledBy('MachineDeployment', 'pool') },
+      spec: validSetSpec,
+    };
+    const machine = machineSince && {
+      metadata: { ...meta('pool-a-1', machineSince), ownerReferences: controlledBy('MachineSet', 'pool-a') },
+    };
+    return { deployments: [deployment], sets: [set], machines: machine ? [machine] : [] };
+  };
+  const sinceOf = (...of: Parameters<typeof owned>) => toListed('MachineDeployment', owned(...of))[0]?.since;
+
+  expect([sinceOf(true), sinceOf(false, at(3)), sinceOf(false, at(0))]).toEqual([at(5), at(3), at(1)]);
+});
+
 it('says once that a deployment lacks machines as it is frozen', () => {
   const meta = (name: string) => ({ name, namespace: 'n', uid: name, resourceVersion: '1', creationTimestamp: '1' });
   const deployment: MachineDeployment = {

@@ -23,7 +23,7 @@ export interface Listed {
   readonly available?: number;
   /** What has to happen next that it cannot do itself; left out at rest. */
   readonly waitsFor?: string;
-  /** Since when it is in its phase or has made no progress, RFC 3339. */
+  /** Since when a machine is in its phase, and an owner waits without progress, RFC 3339. */
   readonly since?: string;
   readonly providerID?: string;
   /** RFC 3339. */
@@ -42,7 +42,8 @@ export function toListed(kind: WorkflowKind, owned: OwnedObjects): Listed[] {
         ),
       ),
     MachineSet: () => owned.sets.map((set) => toSet(set, owned)),
-    MachineDeployment: () => (owned.deployments ?? []).map((each) => toOwner(each, toDeploymentState(each, owned))),
+    MachineDeployment: () =>
+      (owned.deployments ?? []).map((each) => toOwner(each, toDeploymentState(each, owned), owned)),
   }[kind]();
   return listed.toSorted((a, b) => (a.name < b.name ? -1 : 1));
 }
@@ -70,7 +71,8 @@ export function listedMachine(machine: KubeObject, deployment?: string): Listed 
 
 function toSet(set: OwnerSet, owned: OwnedObjects): Listed {
   const deployment = owned.deployments?.find(({ metadata }) => metadata.uid === controllerOf(set));
-  if (deployment === undefined) return toOwner(set, toLoneSetState(set, owned), failureOfSet(dialect, set)?.message);
+  if (deployment === undefined)
+    return toOwner(set, toLoneSetState(set, owned), owned, failureOfSet(dialect, set)?.message);
   const { sets } = toDeploymentState(deployment, owned).view;
   const own = sets.find(({ name }) => name === set.metadata.name);
   return {
@@ -85,21 +87,42 @@ function toSet(set: OwnerSet, owned: OwnedObjects): Listed {
 
 /** @param refusal what the API server refuses */
 function toOwner(
-  { metadata, ...owner }: OwnerDeployment | OwnerSet,
+  owner: OwnerDeployment | OwnerSet,
   state: OwnerState,
+  owned: OwnedObjects,
   refusal: string | undefined = state.blockedBy?.problem,
 ): Listed {
   const { total, older, available } = countsOf(state);
-  const { conditions = [] } = (owner as Pick<OwnerDeployment, 'status'>).status ?? {};
-  const progressing = conditions.find(({ type }) => type === 'Progressing');
+  const { metadata } = owner;
   const { waitsFor: wait, view } = state;
   const waitsFor = view.problem ?? ([refusal, wait].filter(Boolean).join('; ') || undefined);
   return {
     name: metadata.name,
     ...{ desired: state.view.replicas, machines: total, old: older, available },
-    ...(waitsFor !== undefined && { waitsFor, since: progressing?.lastUpdateTime ?? metadata.creationTimestamp }),
+    ...(waitsFor !== undefined && { waitsFor, since: waitingSince(owner, state, owned) }),
     created: metadata.creationTimestamp,
   };
+}
+
+/** The last progress of an owner; or what it waits for, if that began later: its freeze, or the oldest state of a machine. */
+function waitingSince(
+  owner: OwnerDeployment | OwnerSet,
+  { blockedBy }: OwnerState,
+  { machines }: OwnedObjects,
+): string {
+  const { creationTimestamp } = owner.metadata;
+  const { conditions = [] } = (owner as Pick<OwnerDeployment, 'status'>).status ?? {};
+  const find = (wanted: string) => conditions.find(({ type }) => type === wanted);
+  const blocking = new Set(blockedBy?.machines.map(({ name }) => name));
+  const states = machines
+    .filter(({ metadata }) => blocking.has(metadata.name))
+    .map((machine) => dialect.machine.toSnapshot(machine, noLimits).stageSince ?? machine.metadata.creationTimestamp);
+  const begun = [
+    find('Progressing')?.lastUpdateTime ?? creationTimestamp,
+    find('Frozen')?.lastTransitionTime ?? creationTimestamp,
+    ...states.toSorted((a, b) => Date.parse(a) - Date.parse(b)).slice(0, 1),
+  ];
+  return begun.toSorted((a, b) => Date.parse(a) - Date.parse(b)).at(-1) ?? creationTimestamp;
 }
 
 interface Column {

@@ -20,6 +20,7 @@ type ReplayOptions = Options<'export' | 'output' | 'namespace' | 'installation' 
  */
 export async function replay(given: string, runId: string | undefined, options: ReplayOptions): Promise<void> {
   const isFile = existsSync(given);
+  if (!isFile && /^[./~]|\.json$/.test(given)) throw new Error(`there is no file ${given}: correct the path`);
   if (isFile && runId !== undefined) throw new UsageError(`run is '${runId}': leave it out, a file has one run`);
   const text = isFile
     ? await readFile(given, 'utf8')

@@ -168,6 +168,13 @@ describe('rollout plan', () => {
     expect(waitsFor).toBeUndefined();
   });
 
+  it('warns where no machine can be created from the class', async () => {
+    const { simulation } = await simulateRollout({ replicas: 2, maxSurge: 1, maxUnavailable: 0 });
+
+    const text = planText({ namespace: 'n', name: 'pool', ...simulation, sourceProblem: 'it does not exist' });
+    expect(text).toContain('\nwarning: no machine can be created: it does not exist\n');
+  });
+
   it('leaves the objects that it was given as they are', async () => {
     const { world } = await simulateRollout({ replicas: 2, maxSurge: 1, maxUnavailable: 0 });
 

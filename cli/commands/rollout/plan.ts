@@ -9,6 +9,7 @@ import { mergePatch } from '../../../kube/patch.ts';
 import { columns } from '../../columns.ts';
 import { dialect } from '../../dialect.ts';
 import { readOwned } from '../../owner-state.ts';
+import { sourceProblemOf } from '../../source-problem.ts';
 import { type SimulatedStep, type Simulation, simulate } from './simulation.ts';
 
 const { deployment: resource } = dialect.kinds;
@@ -33,12 +34,18 @@ const List = z.object({ apiVersion: z.literal('v1'), kind: z.literal('List'), it
 export interface PlannedRollout extends Simulation {
   readonly namespace: string;
   readonly name: string;
+  /** Why no machine can be created from its class, as far as that is known. */
+  readonly sourceProblem?: string;
 }
 
 /** Plans what is still ahead of a deployment as it is. */
 export async function planLive(control: KubeClient, deployment: OwnerDeployment): Promise<PlannedRollout> {
   const { name, namespace = '' } = deployment.metadata;
-  return { namespace, name, ...(await simulate(deployment, await readOwned(control, namespace))) };
+  const source = dialect.source.nameOf(deployment);
+  // Who may not read the class or its Secrets gets a plan without a warning.
+  const sourceProblem = source && (await sourceProblemOf(control, namespace, source).catch(() => undefined));
+  const simulation = await simulate(deployment, await readOwned(control, namespace));
+  return { namespace, name, ...simulation, ...(sourceProblem && { sourceProblem }) };
 }
 
 /**
@@ -129,6 +136,7 @@ export function planText({ namespace, name, steps, before, bounds, problem, ...r
     `${title}: ${steps.length} steps, ${rest.strategy}, ${rest.replicas} replicas`,
     ...columns([header, ['', 'now', ...cells(before)], ...rows]),
     ...waits,
+    ...(rest.sourceProblem === undefined ? [] : [`warning: no machine can be created: ${rest.sourceProblem}`]),
     ...assumptions.map((assumption) => `assumed: ${assumption}`),
   ].join('\n');
 }

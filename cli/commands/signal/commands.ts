@@ -1,12 +1,12 @@
 import { defineCommand } from '../../command.ts';
-import { namespaceFlags, temporalFlags } from '../../flag-groups.ts';
+import { personFlags, temporalFlags } from '../../flag-groups.ts';
 import { UsageError } from '../../options.ts';
 
 export const retryCommand = defineCommand({
   name: 'retry',
   description: `Make machines try again now what they wait for, or everything that waits for one cause. It changes nothing else and is safe at any time. A whole rollout: rollout retry.`,
   arguments: [['[machine...]', 'names of Machines']],
-  flags: ['blockedOn', ...namespaceFlags, 'installation', ...temporalFlags],
+  flags: ['blockedOn', 'installation', ...personFlags, ...temporalFlags],
   async run(options, names) {
     if (names.length === 0 && options.blockedOn === undefined) {
       throw new UsageError('machine is missing: name machines, or give --blocked-on with a cause that `stuck` lists');
@@ -20,10 +20,12 @@ export const drainCommand = defineCommand({
   name: 'drain',
   description: `Help along the drain of a Machine that is being deleted. --force deletes its pods with a grace period of 0 and does not wait for them; --skip deletes the VM with the pods still on it. Neither starts a deletion: delete the Machine first.`,
   arguments: [['machine', 'name of the Machine']],
-  flags: ['force', 'skip', ...namespaceFlags, 'installation', ...temporalFlags],
+  flags: ['force', 'skip', 'installation', ...personFlags, ...temporalFlags],
   async run(options, [name = '']) {
     const { force, skip } = options;
-    if (force === skip) throw new UsageError('--force or --skip is missing: give one of them');
+    if (force === skip) {
+      throw new UsageError(`--force ${force ? 'and --skip are both given' : 'or --skip is missing'}: give one of them`);
+    }
     const { drain } = await import('./run.ts');
     await drain(name, force ? 'force' : 'skip', options);
   },

@@ -7,23 +7,29 @@ import { type BlockedWorkflow, listBlocked } from '../../../temporal/blocked.ts'
 import { type Installation, signalEach } from '../../../temporal/workflows.ts';
 import { forceDeletionSignal, skipDrainSignal } from '../../../workflows/machine/messages.ts';
 import { retryNowSignal } from '../../../workflows/messages.ts';
-import type { temporalFlags } from '../../flag-groups.ts';
+import { dialect } from '../../dialect.ts';
+import type { clusterFlags, temporalFlags } from '../../flag-groups.ts';
 import { withInstallation } from '../../installation.ts';
+import { missingProcessesText } from '../../missing-processes.ts';
 import type { Options } from '../../options.ts';
+import { connectCluster } from '../../servers.ts';
 
 type SignalOptions = Options<'namespace' | 'installation' | (typeof temporalFlags)[number]>;
+type ClusterOptions = Options<(typeof clusterFlags)[number]>;
 
 /**
  * Signals the named machines, and everything with the blocker. Throws an Error that lists machines that are not open, or
- * what could not be signalled.
+ * what could not be signalled, and where the namespace of what is blocked does not exist.
  */
 export async function retry(
   names: readonly string[],
-  options: SignalOptions & { readonly blockedOn?: Blocker | undefined },
+  options: SignalOptions & ClusterOptions & { readonly blockedOn?: Blocker | undefined },
 ): Promise<void> {
   const { namespace, blockedOn } = options;
   await withInstallation(options, async (installation) => {
     if (blockedOn !== undefined) {
+      const missing = await missingProcessesText(installation, options, 'retry');
+      if (missing !== undefined) console.error(missing);
       const blocked = (await listBlocked(installation)).filter((each) => each.blockedOn === blockedOn);
       const idOf = ({ workflowId }: BlockedWorkflow) => workflowId;
       const { length: count } = await signalEach(blocked, idOf, ({ workflowId }) =>
@@ -35,15 +41,42 @@ export async function retry(
   });
 }
 
-/** Signals a machine. Throws an Error when its workflow is not open. */
-export async function drain(name: string, how: 'force' | 'skip', options: SignalOptions): Promise<void> {
+/** Signals a machine that is being deleted, as far as its cluster answers. Throws an Error when it is not, or its workflow is not open. */
+export async function drain(
+  name: string,
+  how: 'force' | 'skip',
+  options: SignalOptions & ClusterOptions,
+): Promise<void> {
+  const isDeleting = await readIsDeleting(name, options);
+  if (isDeleting === false) {
+    throw new Error(
+      `machine ${options.namespace}/${name} is not being deleted, so nothing was done: delete it first, or correct the name or --namespace`,
+    );
+  }
+  const ifSo = isDeleting === undefined ? ', if it is being deleted' : '';
   const [signal, effect] = {
-    force: [forceDeletionSignal, 'its pods are deleted without a grace period, if it is being deleted'] as const,
-    skip: [skipDrainSignal, 'its VM is deleted with the pods on it, if it is being deleted'] as const,
+    force: [forceDeletionSignal, `its pods are deleted without a grace period${ifSo}`] as const,
+    skip: [skipDrainSignal, `its VM is deleted with the pods on it${ifSo}`] as const,
   }[how];
   await withInstallation(options, (installation) =>
     signalMachines(installation, options.namespace, [name], signal, effect),
   );
+}
+
+/** Whether a machine is being deleted; undefined where its cluster does not answer, or has no such machine. */
+async function readIsDeleting(name: string, options: SignalOptions & ClusterOptions): Promise<boolean | undefined> {
+  try {
+    const control = await connectCluster('control', options, 'drain');
+    try {
+      const { namespace } = options;
+      const machine = await control.find(dialect.kinds.machine, { namespace, name }, { failFast: true });
+      return machine && machine.metadata.deletionTimestamp !== undefined;
+    } finally {
+      await control.close();
+    }
+  } catch {
+    return undefined;
+  }
 }
 
 type Signal = SignalDefinition;

@@ -12,7 +12,10 @@ const machine = (name: string, blockedOn: BlockedWorkflow['blockedOn'], deployme
 });
 
 const toCauses = (groups: readonly CauseGroup[], longest: Example) =>
-  groups.map((group, i) => ({ ...group, meaning: blockers[group.blockedOn], longest: i === 0 ? longest : {} }));
+  groups.map((group, i) => ({
+    ...{ ...group, meaning: blockers[group.blockedOn] },
+    ...(i === 0 ? { longest, retry: 'millwright retry' } : { longest: {} }),
+  }));
 
 describe('what is stuck', () => {
   it('is grouped by cause, the largest group first, with what the one says that waits longest', () => {
@@ -25,12 +28,13 @@ describe('what is stuck', () => {
       unblock: 'Raise the quota.',
     };
 
-    expect(causesText(toCauses(groups, longest)).split('\n')).toEqual([
+    expect(causesText(toCauses(groups, longest), true).split('\n')).toEqual([
       'CloudCapacity: 7 machines. The cloud has no capacity or the quota is used up.',
       '  of workers 2, other 5',
       '  default/w-0, default/w-1, default/w-2, default/w-3, default/w-4 and 2 more',
       '  default/w-0: since 2026-11-23T10:00:00Z, ResourceExhausted: no room',
       '  To unblock: Raise the quota.',
+      '  To retry all of them: millwright retry',
       '',
       'Credentials: 1 machine. The cloud refuses the credentials.',
       '  default/alone',
@@ -65,13 +69,41 @@ describe('what is stuck', () => {
 
   it('names one machine once', () => {
     const groups = groupByCause([machine('alone', 'Credentials')]);
-    expect(causesText(toCauses(groups, { problem: 'Unauthenticated: no' })).split('\n')).toEqual([
+    expect(causesText(toCauses(groups, { problem: 'Unauthenticated: no' }), true).split('\n')).toEqual([
       'Credentials: 1 machine. The cloud refuses the credentials.',
       '  default/alone: Unauthenticated: no',
+      '  To retry all of them: millwright retry',
     ]);
   });
 
+  it('is said of each one that has an invalid spec', () => {
+    const of = (name: string) => ({ ...machine(name, 'OwnerSpec'), type: 'rollout' });
+    const [group] = groupByCause([of('a'), of('b')]);
+    const own = [
+      { problem: 'waits for a correction of its spec: x' },
+      { problem: 'waits for a correction of its spec: y' },
+    ];
+    const cause = { ...group!, meaning: blockers.OwnerSpec, longest: own[0]!, own };
+    expect(causesText([cause], true).split('\n').slice(1)).toEqual([
+      '  default/a: waits for a correction of its spec: x',
+      '  default/b: waits for a correction of its spec: y',
+    ]);
+  });
+
+  it('says what an owner waits for as the sentence that it is', () => {
+    const since = '2026-11-23T10:00:00Z';
+    const replicas = { desired: 1, total: 1, active: 1, available: 0 };
+    const owner = { doing: 'waiting for its machines', since, needs: [], replicas };
+    const waitsFor = '1 new machine is not running yet';
+    expect(toExample({ ...owner, waitsFor, blockedOn: 'NodeJoin' })).toEqual({ since, problem: waitsFor });
+    const correction = 'a correction of its spec: x';
+    expect(toExample({ ...owner, waitsFor: correction, blockedOn: 'OwnerSpec' })).toEqual({
+      ...{ since, problem: `waits for ${correction}` },
+    });
+  });
+
   it('may be nothing', () => {
-    expect(causesText([])).toBe('nothing is stuck');
+    expect(causesText([], true)).toBe('nothing is stuck');
+    expect(causesText([], false)).toBe('nothing is known to be stuck');
   });
 });

@@ -24,6 +24,10 @@ export interface Cause extends CauseGroup {
   /** What it means, as a clause. */
   readonly meaning: string;
   readonly longest: Example;
+  /** What the first ones say, the one that waits longest included, where each has a cause of its own. */
+  readonly own?: readonly Example[];
+  /** Command line that has all of them try again; left out where that helps nothing. */
+  readonly retry?: string;
 }
 
 const outageRemedy =
@@ -35,7 +39,9 @@ export function toExample(description: MachineDescription | OwnerDescription): E
   const waitsFor =
     'waitingFor' in description ? description.waitingFor : 'waitsFor' in description && description.waitsFor;
   const outage = 'outage' in description ? description.outage : undefined;
-  const waits = outage ?? (waitsFor && `waits for ${waitsFor}`);
+  // What an owner waits for is a sentence, but for the correction of its spec.
+  const isNoun = !('replicas' in description) || description.blockedOn === 'OwnerSpec';
+  const waits = outage ?? (waitsFor && (isNoun ? `waits for ${waitsFor}` : waitsFor));
   const problem = lastError ? `${lastError.code}: ${lastError.message}` : waits;
   return {
     since: lastError !== undefined && 'since' in lastError ? lastError.since : since,
@@ -67,24 +73,28 @@ export function groupByCause(blocked: readonly BlockedWorkflow[]): CauseGroup[] 
     .toSorted((a, b) => b.blocked.length - a.blocked.length);
 }
 
-/** Most names in a line. */
-const maxNames = 5;
+/** Most names in a line, and most that say each what is wrong. */
+export const maxNames = 5;
 
-/** A paragraph for each cause. */
-export function causesText(causes: readonly Cause[]): string {
-  if (causes.length === 0) return 'nothing is stuck';
+/** A paragraph for each cause. @param isComplete false: some of what is stuck may not be known */
+export function causesText(causes: readonly Cause[], isComplete: boolean): string {
+  if (causes.length === 0) return isComplete ? 'nothing is stuck' : 'nothing is known to be stuck';
   return causes.map((cause) => paragraphOf(cause).join('\n')).join('\n\n');
 }
 
-function paragraphOf({ blockedOn, meaning, type, blocked, longest }: Cause): string[] {
-  const { since, problem, unblock } = longest;
-  const said = [...(since === undefined ? [] : [`since ${since}`]), ...(problem === undefined ? [] : [problem])];
+function paragraphOf({ blockedOn, meaning, type, blocked, longest, own = [longest], retry }: Cause): string[] {
+  const lines = own.flatMap(({ since, problem }, i) => {
+    const said = [...(since === undefined ? [] : [`since ${since}`]), ...(problem === undefined ? [] : [problem])];
+    const of = blocked[i];
+    return of === undefined || said.length === 0 ? [] : [`  ${nameOf(of)}: ${said.join(', ')}`];
+  });
   return [
     `${blockedOn}: ${countText(type, blocked.length)}. ${sentence(meaning)}`,
     ...deploymentLines(blocked),
-    ...(blocked.length === 1 && said.length > 0 ? [] : [`  ${namesText(blocked)}`]),
-    ...(said.length === 0 ? [] : [`  ${nameOf(blocked[0])}: ${said.join(', ')}`]),
-    ...(unblock === undefined ? [] : [`  To unblock: ${unblock}`]),
+    ...(lines.length === blocked.length ? [] : [`  ${namesText(blocked)}`]),
+    ...lines,
+    ...(longest.unblock === undefined ? [] : [`  To unblock: ${longest.unblock}`]),
+    ...(retry === undefined ? [] : [`  To retry all of them: ${retry}`]),
   ];
 }
 

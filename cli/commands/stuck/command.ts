@@ -1,10 +1,10 @@
 import { defineCommand } from '../../command.ts';
-import { namespaceFlags, temporalFlags } from '../../flag-groups.ts';
+import { personFlags, temporalFlags } from '../../flag-groups.ts';
 
 export const stuckCommand = defineCommand({
   name: 'stuck',
   description: `Show what waits for something that a person or another system has to provide, grouped by cause: how many machines and rollouts, which, the last error of the one that waits longest, and what would unblock it.`,
-  flags: [...namespaceFlags, 'output', 'installation', ...temporalFlags],
+  flags: ['output', 'installation', ...personFlags, ...temporalFlags],
   async run(options, _args, rawFlags) {
     const { stuck } = await import('./run.ts');
     console.log(await stuck(options, rawFlags));

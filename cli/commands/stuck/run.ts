@@ -8,29 +8,44 @@ import { describeWorkflow, openOnly } from '../../../temporal/describe.ts';
 import { askProgress, sweepType } from '../../../temporal/schedules.ts';
 import type { RawFlags } from '../../command.ts';
 import { commandLine } from '../../command-line.ts';
-import type { temporalFlags } from '../../flag-groups.ts';
+import type { clusterFlags, temporalFlags } from '../../flag-groups.ts';
 import { withInstallation } from '../../installation.ts';
+import { missingProcessesText } from '../../missing-processes.ts';
 import type { Options } from '../../options.ts';
 import { rendered } from '../../output.ts';
-import { type Cause, causesText, type Example, groupByCause, toExample, toSweepExample } from './causes.ts';
+import { type Cause, causesText, type Example, groupByCause, maxNames, toExample, toSweepExample } from './causes.ts';
 
-type StuckOptions = Options<'namespace' | 'installation' | 'output' | (typeof temporalFlags)[number]>;
+type StuckOptions = Options<
+  'namespace' | 'installation' | 'output' | (typeof clusterFlags)[number] | (typeof temporalFlags)[number]
+>;
 
-/** The output of the command. */
+/** The output of the command. Says on standard error which processes are missing. Throws an Error where the namespace is. */
 export async function stuck(options: StuckOptions, rawFlags: RawFlags): Promise<string> {
   return withInstallation(options, async (installation, { namespace }) => {
     const { connection } = installation.client;
     const openOnes = new Client({ connection, namespace, ...openOnly });
+    const missing = await missingProcessesText(installation, options, 'stuck');
+    if (missing !== undefined) console.error(`${missing}. What nobody works on is not listed.`);
     const groups = groupByCause(await listBlocked(installation));
     const approval = commandLine(['sweep', 'approve', '<id>...'], options.namespace, rawFlags);
     const causes: Cause[] = await Promise.all(
-      groups.map(async (group) => ({
-        ...group,
-        meaning: blockers[group.blockedOn],
-        longest: await ask(openOnes, group.blocked[0], approval).catch(toSilence),
-      })),
+      groups.map(async (group) => {
+        const isOwn = group.blockedOn === 'OwnerSpec';
+        const asked = isOwn ? group.blocked.slice(0, maxNames) : [group.blocked[0]];
+        const own = await Promise.all(asked.map((each) => ask(openOnes, each, approval).catch(toSilence)));
+        const [longest = {}] = own;
+        const isRetried = group.blocked.length > 1 && longest.unblock?.includes('millwright retry');
+        const retry = commandLine(['retry', '--blocked-on', group.blockedOn], options.namespace, rawFlags);
+        return {
+          ...group,
+          meaning: blockers[group.blockedOn],
+          longest,
+          ...(isOwn && { own }),
+          ...(isRetried && { retry }),
+        };
+      }),
     );
-    return rendered(causes, options, () => causesText(causes));
+    return rendered(causes, options, () => causesText(causes, missing === undefined));
   });
 }
 

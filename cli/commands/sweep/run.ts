@@ -1,6 +1,6 @@
 /** `millwright sweep`: starts a sweep, or approves orphans, and waits for the report. */
 
-import { hasWorkers, listServedClusters } from '../../../temporal/clusters.ts';
+import { findMissingProcesses, listServedClusters } from '../../../temporal/clusters.ts';
 import type { TemporalServer } from '../../../temporal/connection.ts';
 import {
   approveOrphans,
@@ -30,7 +30,8 @@ type SweepOptions = Options<'dryRun' | 'namespace' | 'installation' | 'output' |
 export async function sweep(options: SweepOptions, rawFlags: RawFlags): Promise<void> {
   const { dryRun, namespace, installation = namespace } = options;
   await withCluster(options, async (to, server) => {
-    if (!(await hasWorkers(to.client.connection, { namespace: server.namespace, installation }))) {
+    const missing = await findMissingProcesses(to.client.connection, { namespace: server.namespace, installation });
+    if (missing.includes('worker')) {
       const fix = 'start one and try again, or correct --namespace, --installation or --temporal-namespace';
       throw new Error(`Temporal knows of no worker of installation '${installation}', so no sweep was started: ${fix}`);
     }
@@ -73,7 +74,8 @@ export async function approve(options: SweepOptions, named: readonly string[]): 
       console.error(`sweep ${each.id}: ${await approveOrphans(to, each, ids)} approved`);
     }
     for (const { each } of approvals) {
-      conclude(await followSweep(to.client, each.id, progressPrinter(each.id, installation, server)), options);
+      const report = await followSweep(to.client, each.id, progressPrinter(each.id, installation, server));
+      conclude(report, options, approvals.length > 1 ? each.id : undefined);
     }
   });
 }
@@ -98,8 +100,10 @@ async function withCluster(
   });
 }
 
-function conclude(report: SweepReport, options: SweepOptions): void {
-  console.log(rendered(report, options, () => reportText(report)));
+/** @param id of the sweep, where there are several */
+function conclude(report: SweepReport, options: SweepOptions, id?: string): void {
+  const title = id === undefined ? '' : `sweep ${id}:\n`;
+  console.log(rendered(report, options, () => `${title}${reportText(report)}`));
   const problem = problemOf(report);
   if (problem !== undefined) throw new Error(problem);
 }

@@ -17,7 +17,7 @@ export function commandVerbs({ namespace, targetKubeconfig, temporalAddress }: S
   const temporal = ['--temporal-address', temporalAddress];
   const cluster = ['--target-kubeconfig', targetKubeconfig];
   /** Of the commands that reach one of the two alone. */
-  const serversOf: Readonly<Record<string, readonly string[]>> = { get: cluster, stuck: temporal };
+  const serversOf: Readonly<Record<string, readonly string[]>> = { get: cluster };
   return {
     /** Runs a command of `millwright` for this installation to its end. */
     async command(...args: readonly string[]): Promise<CommandOutcome> {

@@ -429,7 +429,7 @@ describe('the deletion of a machine that machine-controller-manager has begun to
     touch({ deletingSince: time() });
     await observe();
     await advanceUntil(async () => (await described()).blockedOn === 'KubernetesApi');
-    expect((await described()).unblock).toContain('send the signal forceDeletion: it leaves the Node');
+    expect((await described()).unblock).toContain('`millwright drain --force ');
 
     await workflow().signal(forceDeletionSignal);
     await workflow().result();

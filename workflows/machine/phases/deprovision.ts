@@ -3,6 +3,7 @@ import { patched } from '@temporalio/workflow';
 import type { PlacesReading } from '../../../activities/machine/places.ts';
 import { isActivityFailure, isOutage, toFailure } from '../../calls/failure.ts';
 import { checkApiServers } from '../../calls/kubernetes.ts';
+import { commandLine } from '../../command-line.ts';
 import { kubernetes, kubernetesSteps } from '../kubernetes.ts';
 import { nodeNameOf } from '../node.ts';
 import { setMachine } from '../observe.ts';
@@ -15,8 +16,6 @@ import { deleteVms } from './vm-deletion.ts';
 import { findVmOwner } from './vm-owner.ts';
 
 const doing = 'deleting the VM';
-
-const unblock = `${checkApiServers} If the cluster of the Nodes is gone for good, send the signal forceDeletion: it leaves the Node.`;
 
 /**
  * Deletes the VMs, then the Nodes, then the Secrets that were made for the Machine, then removes the finalizer. A deletion that
@@ -51,6 +50,8 @@ export async function deprovision(state: MachineState): Promise<PhaseOutcome> {
       return kubernetesSteps.tearDown(ref, machine, { ...teardown, leavesNodes: true });
     }
   };
+  const force = `\`${commandLine('drain --force', ref)}\` leaves the Node`;
+  const unblock = `${checkApiServers} If the cluster of the Nodes is gone for good, ${force}.`;
   return (await untilAnswered(state, doingLast, tearDown, unblock)) ? done : again;
 }
 

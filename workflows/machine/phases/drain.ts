@@ -1,5 +1,6 @@
 /** Phase drain: no pod is on the Node that could run elsewhere. */
 import { isActivityFailure, toFailure } from '../../calls/failure.ts';
+import { commandLine } from '../../command-line.ts';
 import { kubernetes } from '../kubernetes.ts';
 import { nodeNameOf } from '../node.ts';
 import { done, type PhaseOutcome, retryPauseMs, waitFor } from '../outcome.ts';
@@ -9,8 +10,6 @@ import { isForceWanted, type MachineState, timeIn } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
 import { drainNode, forgetDrain } from './node-drain.ts';
 import { findVmOwner } from './vm-owner.ts';
-
-const unblock = 'The signal forceDeletion deletes the pods, skipDrain leaves them.';
 
 /**
  * Evicts all pods until the drain timeout; then, or when an operator or the Machine asks for force, deletes them. An order
@@ -25,6 +24,7 @@ export async function drain(state: MachineState): Promise<PhaseOutcome> {
   if ((await findVmOwner(state, 'drain')) !== undefined) return done;
 
   const force = isForceWanted(state);
+  const unblock = `\`${commandLine('drain --force', state.ref)}\` deletes the pods, and --skip instead of --force leaves them.`;
   try {
     const outcome = await drainNode(state, {
       purpose: 'deletion',

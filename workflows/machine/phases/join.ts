@@ -2,6 +2,7 @@
 import { patched } from '@temporalio/workflow';
 import { isHealthy, sameConditions } from '../../../api/attention.ts';
 import { findWhoChanges } from '../../calls/kubernetes.ts';
+import { commandLine } from '../../command-line.ts';
 import { kubernetes } from '../kubernetes.ts';
 import {
   isJoinable,
@@ -93,8 +94,10 @@ function blockedReason({
   progress,
   pollIntervalMs,
   unkeptNodeName,
+  ref,
 }: MachineState): Pick<Progress, 'blockedOn' | 'unblock'> {
-  if (unkeptNodeName !== undefined) return { blockedOn: 'KubernetesApi', unblock: findWhoChanges('the Machine') };
+  if (unkeptNodeName !== undefined)
+    return { blockedOn: 'KubernetesApi', unblock: findWhoChanges('the Machine', commandLine('retry', ref)) };
   if (isUninitialized) {
     return progress.lastError === undefined ? {} : { blockedOn: 'CloudApi', unblock: 'See the last error.' };
   }

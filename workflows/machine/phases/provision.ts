@@ -7,6 +7,7 @@ import { vmOf } from '../../../api/provider-id.ts';
 import { type Failure, isOutage, wasNeverTaken } from '../../calls/failure.ts';
 import { findWhoChanges } from '../../calls/kubernetes.ts';
 import { ensureVm } from '../../calls/provider.ts';
+import { commandLine } from '../../command-line.ts';
 import { kubernetes, kubernetesSteps } from '../kubernetes.ts';
 import { isJoinable } from '../node.ts';
 import { setMachine } from '../observe.ts';
@@ -140,7 +141,7 @@ async function takeVm(state: MachineState, attempt: Attempt, answer: Vm, doing: 
 /** A machine of which the API server does not keep which VM it has cannot join: it is asked to again, until the creation timeout. */
 async function failIfNotNamed(state: MachineState, { providerID }: Vm): Promise<PhaseOutcome> {
   if (Date.now() < creationDeadlineMs(state) || !patched('late-without-its-name')) return again;
-  const message = `the API server does not keep spec.providerID "${providerID}". ${findWhoChanges('the Machine')}`;
+  const message = `the API server does not keep spec.providerID "${providerID}". ${findWhoChanges('the Machine', commandLine('retry', state.ref))}`;
   const late = await failIfLate(state, () => ({ kind: 'create', code: 'FailedPrecondition', message }));
   return late ?? again;
 }

@@ -33,7 +33,7 @@ export async function creationRefused(
     until: timeIn(pauseMs),
     blockedOn,
     error: failure,
-    unblock: findRemedy(blockedOn) ?? seeLastError,
+    unblock: findRemedy(state, blockedOn) ?? seeLastError,
   };
   await reportRefusal(state, activity, { stage: 'creating', reason: 'FailedCreate', step, isTimed: true });
   return waitFor(pauseMs);

@@ -11,7 +11,7 @@ import type { MachineState } from '../state.ts';
 import { interruptedFacts, markInterruption } from './interruption.ts';
 import { endCreation } from './join.ts';
 import { reportLack, running } from './node-lack.ts';
-import { nodeText, watching, watchUnhealthy } from './unhealthy.ts';
+import { nodeText, noOwner, watching, watchUnhealthy } from './unhealthy.ts';
 
 /** Never done: a machine runs until it is deleted. Without a change it costs nothing, but for one new run. */
 export async function run(state: MachineState): Promise<PhaseOutcome> {
@@ -65,8 +65,7 @@ function activityOf(state: MachineState, stage: MachineStage): Activity {
   if (stage !== 'failed') return running(state, state.reportedLack);
   const { preservedUntil: until } = state.machine;
   if (until !== undefined) return { doing: 'keeping the failed machine', waitingFor: 'its preservation to end', until };
-  const nobody = 'No MachineSet owns this Machine, so nobody replaces it: delete it.';
-  return { doing: 'waiting to be replaced', ...(state.machine.alone && { unblock: nobody }) };
+  return { doing: 'waiting to be replaced', ...(state.machine.alone && { unblock: noOwner }) };
 }
 
 function updating(state: MachineState): Activity {

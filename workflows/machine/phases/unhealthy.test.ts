@@ -50,6 +50,21 @@ async function grant(watchedMs: number): Promise<void> {
   await observe(undefined, watchedMs);
 }
 
+it('says that nobody replaces it, and is that of no deployment, once its set has released it', async () => {
+  const shown = async () => (await workflow().describe()).searchAttributes['MillwrightDeployment'];
+  cluster.deployment = 'pool';
+  await startUnhealthy();
+  expect(await shown()).toEqual(['pool']);
+  expect((await described()).unblock).toContain('Delete the Machine to have another one.');
+
+  cluster.deployment = undefined;
+  touch({ alone: true });
+  await observe();
+
+  await advanceUntil(async () => !(await shown())?.[0]);
+  await advanceUntil(async () => (await described()).unblock?.includes('No MachineSet owns this Machine') === true);
+});
+
 describe('a Machine that names a VM and was restored without status', () => {
   /** Its Node is missing, as a kubelet registers it only at its start, or not ready. */
   async function restore(ready?: string): Promise<void> {

@@ -42,25 +42,32 @@ export function nodeText({ machine, node }: MachineState): string {
 
 /** What a machine with an unhealthy Node shows. */
 export function watching(state: MachineState): Activity {
-  const { providerID } = state.machine;
+  const { machine, node } = state;
+  const isOfOther = node.state === 'absent' && node.notOwn !== undefined;
+  const cause = isOfOther
+    ? 'If the provider ID or the node name of the Machine was edited, correct it: the Machine is Running again.'
+    : `See in the cloud whether VM ${machine.providerID} is there and runs.`;
   return {
     doing: 'watching an unhealthy node',
     waitingFor: `node ${nodeText(state)} to become healthy`,
     blockedOn: 'NodeHealth',
-    unblock: `See in the cloud whether VM ${providerID} is there and runs. Delete the Machine to have another one.`,
+    unblock: `${cause} ${machine.alone ? noOwner : anotherOne}`,
   };
 }
 
+/** What to do with a machine that no set owns. */
+export const noOwner = 'No MachineSet owns this Machine, so nobody replaces it: delete it if you do not need it.';
+const anotherOne = 'Delete the Machine to have another one.';
+
 function waitingForOwner(state: MachineState): Activity {
-  const { deployment } = state;
-  const { alone } = state.machine;
+  const { deployment, machine } = state;
   const owner = deployment === undefined ? 'its MachineSet' : `MachineDeployment ${deployment}`;
-  const decision = alone ? 'the controllers to see its Node' : `${owner} to replace it`;
+  const decision = machine.alone ? 'the controllers to see its Node' : `${owner} to replace it`;
   return {
     ...watching(state),
     doing: 'waiting to be replaced',
     waitingFor: `${decision}, or node ${nodeText(state)} to become healthy`,
-    unblock: `\`millwright describe\` of ${owner} says what holds it. Delete the Machine to have another one.`,
+    ...(!machine.alone && { unblock: `\`millwright describe\` of ${owner} says what holds it. ${anotherOne}` }),
   };
 }
 

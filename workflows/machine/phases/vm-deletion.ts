@@ -6,6 +6,7 @@ import { type Blocker, names } from '../../../api/names.ts';
 import type { VmDeletion } from '../../../api/provider.ts';
 import { type Failure, isSameError } from '../../calls/failure.ts';
 import { deleteVm } from '../../calls/provider.ts';
+import { commandLine } from '../../command-line.ts';
 import { kubernetes, kubernetesSteps } from '../kubernetes.ts';
 import { nodeNameOf } from '../node.ts';
 import { setMachine } from '../observe.ts';
@@ -90,7 +91,7 @@ export async function deleteVms(
     forgetVmOwner(state);
     const { place, failure } = refusal;
     const isPresent = JSON.stringify(place) === JSON.stringify(reading.cloud);
-    const unblock = isPresent ? undefined : movedRemedy(place, failure.blockedOn);
+    const unblock = isPresent ? undefined : movedRemedy(state, place, failure.blockedOn);
     return refused(state, doing, failure, { unblock, isFromCloud: true });
   }
   forgetError(state);
@@ -165,13 +166,14 @@ async function deleteIn(
 }
 
 /** The source that the VM was made from has changed since: correcting it does not help. */
-function movedRemedy({ provider, origin }: Place, blockedOn: Blocker): string {
-  const first = blockedOn === 'Source' ? undefined : findRemedy(blockedOn);
+function movedRemedy(state: MachineState, { provider, origin }: Place, blockedOn: Blocker): string {
+  const first = blockedOn === 'Source' ? undefined : findRemedy(state, blockedOn);
   const source = origin === undefined ? 'a source' : `${origin.kind} ${origin.name}, generation ${origin.generation}`;
   return (
     `${first === undefined ? '' : `${first} `}The VM was made by provider ${provider} from ${source}, which has changed ` +
     `since: the annotation ${names.places} of the Machine says where, and with which Secrets. Correct the annotation only ` +
-    'if you know that it is wrong; without it Millwright looks where the source says now. Then send the signal retryNow.'
+    'if you know that it is wrong; without it Millwright looks where the source says now. Then run ' +
+    `\`${commandLine('retry', state.ref)}\`.`
   );
 }
 
@@ -199,7 +201,7 @@ async function refused(
     until: timeIn(pauseMs),
     blockedOn,
     error: failure,
-    unblock: unblock ?? findRemedy(blockedOn) ?? seeLastError,
+    unblock: unblock ?? findRemedy(state, blockedOn) ?? seeLastError,
   };
   await reportRefusal(state, activity, {
     stage: deletingSince === undefined ? stage : 'deleting',
