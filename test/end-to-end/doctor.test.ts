@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { parse, stringify } from 'yaml';
+import { machineSets } from '../../api/gardener/resources.ts';
 import { freePort } from '../../deploy/local/ports.ts';
 import { sweepScheduleId } from '../../temporal/schedules.ts';
 import { fromSetup, type Installation, startInstallation } from '../support/installation.ts';
@@ -141,6 +142,25 @@ describe('millwright doctor', () => {
         message: expect.stringContaining('restoring etcd'),
       }),
     );
+  });
+
+  it('names a set whose owner does not exist', async () => {
+    const { namespace } = millwright;
+    const labels = { name: 'lost' };
+    const owner = { apiVersion: 'machine.sapcloud.io/v1alpha1', kind: 'MachineDeployment', name: 'gone' };
+    const ownerReferences = [{ ...owner, uid: randomUUID(), controller: true }];
+    await millwright.control.create(machineSets, {
+      metadata: { namespace, name: 'lost', ownerReferences },
+      spec: { replicas: 0, selector: { matchLabels: labels }, template: { metadata: { labels }, spec: {} } },
+    });
+
+    const { code, found } = await findings();
+
+    expect(code).toBe(3);
+    const owners = found.filter(({ subject }) => subject === 'owners');
+    expect(owners).toEqual([
+      expect.objectContaining({ message: expect.stringMatching(/^the owner that 1 MachineSet \(lost\) name/) }),
+    ]);
   });
 
   it('names what the account of a kubeconfig may not do', async () => {

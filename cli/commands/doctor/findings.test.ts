@@ -5,6 +5,7 @@ import {
   alivePollers,
   clockFinding,
   findingsText,
+  ownersFinding,
   providerFinding,
   retentionFinding,
   serverFinding,
@@ -116,5 +117,16 @@ it('names the versions of Millwright that work side by side', () => {
   expect(versionsFinding([newer, own])).toMatchObject({
     state: 'warning',
     message: `processes of Millwright ${version} and 10.2.0 work side by side`,
+  });
+});
+
+it('names machines and sets whose owner does not exist', () => {
+  const lost = [
+    { kind: 'Machine', names: ['a', 'b'] },
+    { kind: 'MachineSet', names: [] },
+  ];
+  expect(ownersFinding(lost)).toMatchObject({
+    state: 'problem',
+    message: expect.stringContaining('2 Machines (a, b) name does not exist'),
   });
 });

@@ -64,16 +64,30 @@ export function terminatingFinding(left: readonly Remainder[]): Finding {
     const fix = 'kubectl get namespace -o yaml says in its conditions what else is in it';
     return { subject, state: 'warning', message: 'it is being deleted, and holds nothing of Millwright', fix };
   }
-  const texts = present.map(({ kind, names }) => {
-    const more = names.length > maxNames ? `, and ${names.length - maxNames} more` : '';
-    return `${names.length} ${kind}${names.length === 1 ? '' : 's'} (${names.slice(0, maxNames).join(', ')}${more})`;
-  });
   return {
     subject,
     state: 'warning',
-    message: `it is being deleted, and waits for ${texts.join(', ')}`,
+    message: `it is being deleted, and waits for ${present.map(countedNames).join(', ')}`,
     fix: first.fix,
   };
+}
+
+/** @param lost objects whose owner does not exist */
+export function ownersFinding(lost: readonly Pick<Remainder, 'kind' | 'names'>[]): Finding {
+  const texts = lost.filter(({ names }) => names.length > 0).map(countedNames);
+  return {
+    subject: 'owners',
+    state: 'problem',
+    message:
+      `the owner that ${texts.join(' and ')} name does not exist: the garbage collector of Kubernetes deletes such ` +
+      'objects, and no set or deployment counts them',
+    fix: 'remove metadata.ownerReferences from them: the sets adopt their machines, and the deployments their sets',
+  };
+}
+
+function countedNames({ kind, names }: Pick<Remainder, 'kind' | 'names'>): string {
+  const more = names.length > maxNames ? `, and ${names.length - maxNames} more` : '';
+  return `${names.length} ${kind}${names.length === 1 ? '' : 's'} (${names.slice(0, maxNames).join(', ')}${more})`;
 }
 
 const daySeconds = 86_400;

@@ -3,6 +3,7 @@ import { Client, type Connection } from '@temporalio/client';
 import type { SweptSource } from '../../../api/model/sweep.ts';
 import { drainTaskQueue, providerTaskQueue } from '../../../api/names.ts';
 import { defineResource, type KubeObject, type Resource } from '../../../api/objects.ts';
+import { controllerOf } from '../../../api/owner/ownership.ts';
 import { controlRules, type Rule, targetRules, tokenNamespace, tokenRules } from '../../../api/rights.ts';
 import type { KubeClient } from '../../../kube/client.ts';
 import { leases, namespaces, secrets } from '../../../kube/core.ts';
@@ -30,6 +31,7 @@ import {
   clockFinding,
   type Finding,
   findingsText,
+  ownersFinding,
   providerFinding,
   queueFinding,
   type Remainder,
@@ -119,11 +121,12 @@ async function reachCluster(cluster: 'control' | 'target', options: DoctorOption
 async function checkControl(client: KubeClient, { namespace }: DoctorOptions) {
   const list = async <T extends KubeObject>(resource: Resource<T>) =>
     (await client.list(resource, { namespace, failFast: true })).items;
-  const [inNamespace, rights, crds, leases, sources] = await Promise.all([
+  const [inNamespace, rights, crds, leases, owners, sources] = await Promise.all([
     checkNamespace(client, namespace),
     checkRights(client, 'control', [{ rules: controlRules(dialect.kinds), namespace }]),
     finding('CRDs', () => checkCrds(client)),
     finding('Leases', () => checkLeases(client, namespace)),
+    checkOwners(client, namespace),
     dialect.source.list(list).then(
       (listed) => ({ listed, findings: [] }),
       (error: unknown) => ({
@@ -134,7 +137,7 @@ async function checkControl(client: KubeClient, { namespace }: DoctorOptions) {
   ]);
   const known = sources.listed.map(({ object }) => object.name);
   const judged = sources.findings.length > 0 ? sources.findings : await checkSources(client, namespace, known);
-  return { inNamespace, findings: [rights, crds, leases, ...judged], sources: sources.listed };
+  return { inNamespace, findings: [rights, crds, leases, ...owners, ...judged], sources: sources.listed };
 }
 
 /** What is wrong with the classes of the namespace, and with names of classes in the templates of its deployments. */
@@ -211,6 +214,30 @@ async function checkKnown(target: KubeClient, control: KubeClient, options: Doct
     return { subject, state: 'ok', message: 'it is the one that this installation knows' };
   };
   return [await finding(subject, check)];
+}
+
+/** Machines and sets whose owner does not exist, as after a restore of objects with their owner references. */
+async function checkOwners(client: KubeClient, namespace: string): Promise<Finding[]> {
+  const { machine, set, deployment } = dialect.kinds;
+  const list = async (resource: Resource<KubeObject>) =>
+    (await client.list(resource, { namespace, failFast: true, metadataOnly: true })).items;
+  try {
+    const owned = [await list(machine), await list(set)] as const; // before their owners: those are older
+    const owners = new Set([...owned[1], ...(await list(deployment))].map(({ metadata }) => metadata.uid));
+    const isLost = (object: KubeObject) => {
+      const owner = controllerOf(object);
+      return owner !== undefined && !owners.has(owner) && object.metadata.deletionTimestamp === undefined;
+    };
+    const namesOf = (objects: readonly KubeObject[]) => objects.filter(isLost).map(({ metadata }) => metadata.name);
+    const lost = [
+      { kind: machine.kind, names: namesOf(owned[0]) },
+      { kind: set.kind, names: namesOf(owned[1]) },
+    ];
+    return lost.some(({ names }) => names.length > 0) ? [ownersFinding(lost)] : [];
+  } catch (error) {
+    if (isNotFound(error)) return []; // the CRDs are missing
+    return [problem('owners', `the machines cannot be listed (${reasonOf(error)})`)];
+  }
 }
 
 async function checkCrds(client: KubeClient): Promise<Finding> {
