@@ -151,7 +151,11 @@ describe('millwright doctor', () => {
     const ownerReferences = [{ ...owner, uid: randomUUID(), controller: true }];
     await millwright.control.create(machineSets, {
       metadata: { namespace, name: 'lost', ownerReferences },
-      spec: { replicas: 0, selector: { matchLabels: labels }, template: { metadata: { labels }, spec: {} } },
+      spec: {
+        replicas: 0,
+        selector: { matchLabels: labels },
+        template: { metadata: { labels }, spec: { class: { kind: 'MachineClass', name: 'small' } } },
+      },
     });
 
     const { code, found } = await findings();
