@@ -370,7 +370,7 @@ describe('[mcm 113] a cloud that misbehaves', () => {
       await declareSilent('vanishing');
       await millwright.untilPhase(refOf('vanishing'), 'Unknown');
       expect((await describeRows('vanishing'))['To unblock']).toMatch(
-        /See in the cloud whether VM .* Delete the Machine/,
+        /See in the cloud whether VM .* nobody replaces it/,
       );
 
       await millwright.control.delete(machines, refOf('vanishing'));

@@ -23,8 +23,8 @@ export interface Refusal {
   readonly remedy: RegExp;
 }
 
-const cloudApi = { blockedOn: 'CloudApi', remedy: /retryNow/, pauseSeconds: 5 } as const;
-const capacity = { blockedOn: 'CloudCapacity', remedy: /Raise the quota.*retryNow/, pauseSeconds: 600 } as const;
+const cloudApi = { blockedOn: 'CloudApi', remedy: /`millwright retry /, pauseSeconds: 5 } as const;
+const capacity = { blockedOn: 'CloudCapacity', remedy: /Raise the quota.*`millwright retry /, pauseSeconds: 600 } as const;
 const credentials = { blockedOn: 'Credentials', remedy: /Correct the credentials in the Secret/ } as const;
 const hang: Fault = { kind: 'hang', effect: 'none' };
 
