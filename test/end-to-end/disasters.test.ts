@@ -358,7 +358,8 @@ async function restoreEtcd({ isBumped = false, withTemporal = false } = {}): Pro
   await start();
   await untilSwept();
   expect(await untilStuckOn('Brake')).toContain('waits for approval');
-  const found = (await millwright.machines()).map(({ metadata }) => metadata.name);
+  const namesVm = ({ spec }: Machine) => spec?.providerID !== undefined;
+  const found = (await millwright.machines()).filter(namesVm).map(({ metadata }) => metadata.name);
   const vms = (await cloud.vms()).map(({ name }) => name);
   const withoutVm = found.filter((name) => !vms.includes(name));
   await reportUnhealthy(sickName, ...withoutVm);
@@ -368,9 +369,10 @@ async function restoreEtcd({ isBumped = false, withTemporal = false } = {}): Pro
   }
   await untilSickIsReplaced();
   await untilSo('what had been deleted before is replaced', async (see) => {
-    const active = (await millwright.machines()).filter(isActive);
+    const active = (await millwright.machines()).filter((each) => isActive(each) && namesVm(each));
     see(active.map((each) => [each.metadata.name, phaseOf(each)]));
-    return active.every((each) => phaseOf(each) === 'Running') || undefined;
+    const isLeft = active.some(({ metadata }) => withoutVm.includes(metadata.name));
+    return (!isLeft && active.every((each) => phaseOf(each) === 'Running')) || undefined;
   });
   await expectHealthyOnesAlive();
 
