@@ -514,8 +514,8 @@ const ofPlanner: readonly Mutant[] = [
   {
     id: 'spare-of-two-sets',
     file: 'api/owner/suspended.ts',
-    text: 'spare -= Math.max(0, taken - unneeded);\n  }\n  return desired;',
-    replacement: '}\n  return desired;',
+    text: 'spare -= Math.max(0, taken - (size - needed));',
+    replacement: '',
     breaks: 'Two sets of a paused deployment spend the same spare machine.',
     tests: ['workflows/rollout/plan.test.ts'],
   },
@@ -578,8 +578,8 @@ const ofPlanner: readonly Mutant[] = [
   {
     id: 'pause-in-step',
     file: 'api/owner/suspended.ts',
-    text: 'const taken = Math.min(excess, unneeded + spare);',
-    replacement: 'const taken = excess;',
+    text: 'const taken = Math.min(over, size, size - needed + spare);',
+    replacement: 'const taken = Math.min(over, size);',
     breaks: 'A pause in the middle of a step takes more machines than may be unavailable.',
     tests: ['workflows/rollout/plan.test.ts'],
   },
