@@ -24,7 +24,11 @@ export interface Refusal {
 }
 
 const cloudApi = { blockedOn: 'CloudApi', remedy: /`millwright retry /, pauseSeconds: 5 } as const;
-const capacity = { blockedOn: 'CloudCapacity', remedy: /Raise the quota.*`millwright retry /, pauseSeconds: 600 } as const;
+const capacity = {
+  blockedOn: 'CloudCapacity',
+  remedy: /Raise the quota.*`millwright retry /,
+  pauseSeconds: 600,
+} as const;
 const credentials = { blockedOn: 'Credentials', remedy: /Correct the credentials in the Secret/ } as const;
 const hang: Fault = { kind: 'hang', effect: 'none' };
 
