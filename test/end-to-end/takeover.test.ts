@@ -287,11 +287,11 @@ describe('a fleet that MCM leaves', () => {
     const { name } = keyOf('preserved-by-set');
     await reportCondition(target, name, 'Ready', 'True');
     await millwright.untilPhase(refOf(await machineOf('preserved-by-set')), 'Running');
-    const { spec } = await until('its preservation is over', async (see) => {
-      const node = see(await target.get(nodes, { name }));
-      const { preserveExpiryTime } = (await machineOf('preserved-by-set')).status?.currentStatus ?? {};
-      return preserveExpiryTime === undefined ? node : undefined;
+    await until('its preservation is over', async (see) => {
+      const { currentStatus } = see(await machineOf('preserved-by-set')).status ?? {};
+      return currentStatus?.preserveExpiryTime === undefined;
     });
+    const { spec } = await target.get(nodes, { name });
     expect([spec?.unschedulable, spec?.taints?.filter(({ key }) => key === taints.preserved.key)]).toEqual([
       undefined,
       [],
