@@ -246,12 +246,15 @@ describe('millwright describe', () => {
     await millwright.kill('SIGKILL');
     const after = await outcomeOf(command);
 
+    const noControllers =
+      'the controllers have to start it, and Temporal knows of none of this installation: start them, or correct --installation';
     expect(before).toEqual({
       code: 0,
       output: [
         `Machine   ${namespace}/blocked`,
-        `Workflow  ${id}, not open: the controllers start it within a minute`,
+        `Workflow  ${id}, not open: ${noControllers}`,
         'Phase     (new)',
+        'Owner     none',
         '',
       ].join('\n'),
     });
@@ -421,7 +424,7 @@ describe('the command line', () => {
     [['run', '--temporal-api-key', 'secret'], "unknown option '--temporal-api-key'"],
     [['wrok'], "unknown command 'wrok'\n(Did you mean worker?)"],
     [['describe', 'pod', 'a'], "kind is 'pod': give one of machine, "],
-    [['describe', 'machine'], "missing required argument 'name'"],
+    [['describe', 'machine'], 'name is missing: name the object'],
     [
       ['rollout', 'retry', 'a', '--watch', 'false'],
       "--watch is not a flag of 'rollout retry': use it with 'rollout status' only",
