@@ -160,7 +160,7 @@ export const stuckCauses: readonly StuckCause[] = [
     name: 'budget',
     title: 'A PodDisruptionBudget allows no eviction now',
     blockedOn: 'PodDisruptionBudget',
-    shows: ['/budget to allow the eviction of', 'skipDrain'],
+    shows: ['/budget to allow the eviction of', 'millwright drain --force'],
     make: ofBudget('budget', 2),
     isDeleted: true,
   },
@@ -168,7 +168,7 @@ export const stuckCauses: readonly StuckCause[] = [
     name: 'misconfigured-budget',
     title: 'A PodDisruptionBudget never allows an eviction',
     blockedOn: 'PodDisruptionBudget',
-    shows: ['it requires zero voluntary evictions', 'skipDrain'],
+    shows: ['it requires zero voluntary evictions', 'millwright drain --force'],
     make: ofBudget('mistake', 1),
     isDeleted: true,
   },
@@ -176,7 +176,7 @@ export const stuckCauses: readonly StuckCause[] = [
     name: 'stuck-volume',
     title: 'A volume does not leave the node, nor does its pod',
     blockedOn: 'Drain',
-    shows: ['/db to end, which should have ended by', 'volume ', ': its pod to end', 'skipDrain'],
+    shows: ['/db to end, which should have ended by', 'volume ', ': its pod to end', 'millwright drain --force'],
     async make({ millwright }) {
       const { target, control, namespace } = millwright;
       const ref = await createMachine({ millwright, faults: new Map() }, 'volume');
