@@ -15,7 +15,7 @@ export function createCountsController(
   const { control, watches, dialect } = context;
   const { kinds } = dialect;
 
-  /** Conflicts with the other writer of the status are left to the next event. */
+  /** Conflicts with the other writer of the status are left to its event, or to the next resync. */
   async function write(resource: Resource<KubeObject>, { metadata }: KubeObject, status: object | undefined) {
     if (status === undefined) return;
     const { namespace, name, resourceVersion } = metadata;
@@ -42,6 +42,7 @@ export function createCountsController(
     restMs: 1_000,
     keys: () => ownerKeys(watches),
     handle,
+    resync: handle,
     againInMs: (uid) => msUntilNextAvailable(context, uid),
   };
 }
