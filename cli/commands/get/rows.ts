@@ -117,12 +117,12 @@ function waitingSince(
   const states = machines
     .filter(({ metadata }) => blocking.has(metadata.name))
     .map((machine) => dialect.machine.toSnapshot(machine, noLimits).stageSince ?? machine.metadata.creationTimestamp);
-  const begun = [
+  const starts = [
     find('Progressing')?.lastUpdateTime ?? creationTimestamp,
     find('Frozen')?.lastTransitionTime ?? creationTimestamp,
     ...states.toSorted((a, b) => Date.parse(a) - Date.parse(b)).slice(0, 1),
   ];
-  return begun.toSorted((a, b) => Date.parse(a) - Date.parse(b)).at(-1) ?? creationTimestamp;
+  return starts.toSorted((a, b) => Date.parse(a) - Date.parse(b)).at(-1) ?? creationTimestamp;
 }
 
 interface Column {

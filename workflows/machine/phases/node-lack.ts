@@ -15,9 +15,9 @@ export async function reportLack(state: MachineState, lack: string | undefined):
   }
   const step = { kind: 'equipNode', state: 'failed', code: 'InvalidArgument', message: lack } as const;
   // What the API server refuses has an Event for each try already.
-  const isTold = state.machine.nodeProblem === undefined;
+  const hasEvent = state.machine.nodeProblem === undefined;
   const event = { reason: 'NodeTemplateRefused', note: lack } as const;
-  await report(state, running(state, lack), { stage, step, ...(!isTold && { event }) });
+  await report(state, running(state, lack), { stage, step, ...(!hasEvent && { event }) });
   state.reportedLack = lack;
   return again;
 }
