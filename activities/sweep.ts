@@ -23,7 +23,7 @@ import { type KubeObject, type Resource, referenceTo } from '../api/objects.ts';
 import { vmOf } from '../api/provider-id.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { nodes } from '../kube/core.ts';
-import { StatusError } from '../kube/errors.ts';
+import { isRefused, StatusError } from '../kube/errors.ts';
 import type { EventRecorder } from '../kube/events.ts';
 import { update } from '../kube/update.ts';
 import { withoutFinalizer } from './finalizer.ts';
@@ -158,7 +158,7 @@ export function createSweepActivities({ control, target, events, defaults, sweep
           await update(control, kinds.source, { namespace, name, uid }, withoutFinalizer(marks.finalizer));
           released.push(name);
         } catch (error) {
-          if (!isRefusal(error)) throw error;
+          if (!isRefused(error) || error.code === 409) throw error;
           const note = `could not take our finalizer off: ${error.message}`;
           record(kinds.source, namespace, { name, uid }, 'SourceNotReleased', note);
         }
@@ -230,11 +230,6 @@ export function createSweepActivities({ control, target, events, defaults, sweep
 function noMachines(error: unknown) {
   if (!(error instanceof StatusError) || error.code !== 404) throw error;
   return { machines: [] };
-}
-
-/** Whether it will be the same when asked again: neither a conflict, nor too many requests, nor a server in need. */
-function isRefusal(error: unknown): error is StatusError {
-  return error instanceof StatusError && error.code < 500 && error.code !== 409 && error.code !== 429;
 }
 
 /** For requests: they end when the activity is to end. */

@@ -17,6 +17,13 @@ const roles: Readonly<Record<string, 'machine' | 'deployment' | 'set'>> = {
   machineSet: 'set',
 };
 
+/** What people have to do again, by what an Event regards. */
+const again = {
+  machine: ': run `millwright drain` again if you had run it',
+  deployment: '',
+  set: '',
+} as const;
+
 /** How often runs of a workflow were ended, and until when its next one is left alone, by performance.now(). */
 interface Pace {
   readonly count: number;
@@ -55,7 +62,7 @@ export function createBrokenRunController(
       type: machineEvents[reason].type,
       reason,
       action: reason,
-      note: 'a run of its workflow could not go on and was ended, and a new run took over: send signals such as --force again',
+      note: `a run of its workflow could not go on and was ended, and a new run took over${again[role]}`,
     });
   }
 

@@ -54,11 +54,9 @@ export async function listBrokenRuns(to: Installation): Promise<BrokenRun[]> {
   });
   const waiting = await listOpen(to, heldSweeps);
   const isReported = new Set(reported.map(({ runId }) => runId));
-  const found = [...reported];
-  for (const run of waiting) {
-    if (!isReported.has(run.runId) && (await isReplayRefused(to.client, run))) found.push(run);
-  }
-  return found;
+  const asked = waiting.filter(({ runId }) => !isReported.has(runId));
+  const refused = await Promise.all(asked.map((run) => isReplayRefused(to.client, run)));
+  return [...reported, ...asked.filter((_, i) => refused[i])];
 }
 
 /** Sweeps that wait for approval: for a day they have no workflow task that could fail. */

@@ -92,7 +92,6 @@ const pollMs = 3_000;
 /** Makes Temporal remember for five minutes that controllers of this cluster serve the installation. */
 export async function showControllers(connection: ConnectionLike, check: ClusterCheck): Promise<void> {
   const { namespace, installation, clusterId } = check;
-  if (clusterId === undefined) return;
   await connection.withDeadline(Date.now() + pollMs, () =>
     connection.workflowService.pollWorkflowTaskQueue({
       namespace,

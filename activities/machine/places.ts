@@ -91,7 +91,7 @@ export function placesOf(
   };
   const { places, problem } = readAnnotation(machine);
   if (problem !== undefined) {
-    const fix = `Correct it, or remove it if the ${sourceKind} still describes that place; then run \`millwright retry ${machine.metadata.name}\``;
+    const fix = `Correct it, or remove it if the ${sourceKind} still describes that place; then run \`millwright retry ${machine.metadata.name} -n ${machine.metadata.namespace}\``;
     return { ...known, places: [], problem: `${problem}: it says where the VM was made. ${fix}` };
   }
   const { cloud } = reading;

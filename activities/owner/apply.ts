@@ -220,7 +220,7 @@ async function changeSet(step: Step, { deployment }: Owner, name: string, scaled
         deployment !== undefined &&
         replicasAnnotations(api, deployment, scale.announcedReplicas)),
       ...(isCompleted && { [names.creating]: null }),
-      ...(scale?.forgetsTries ? attemptsAnnotation(undefined) : creation && withNextAttempt(set)),
+      ...(scale?.forgetsAttempts ? attemptsAnnotation(undefined) : creation && withNextAttempt(set)),
       ...(creation !== undefined && { [names.creating]: encodeCreation(creation) }),
     };
     const settings = settingsNow(set);

@@ -396,7 +396,7 @@ export interface PlannedScale {
   /** It gets what its deployment says by now; left out otherwise. */
   readonly settings?: true;
   /** Its record of failed attempts is removed; left out otherwise. */
-  readonly forgetsTries?: true;
+  readonly forgetsAttempts?: true;
 }
 
 /** Machines to create in a set, by name: a repeated step creates the same machines. */

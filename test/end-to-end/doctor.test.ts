@@ -144,19 +144,23 @@ describe('millwright doctor', () => {
     );
   });
 
-  it('names a set whose owner does not exist', async () => {
+  it('names a set whose deployment does not exist, and none of another controller', async () => {
     const { namespace } = millwright;
-    const labels = { name: 'lost' };
-    const owner = { apiVersion: 'machine.sapcloud.io/v1alpha1', kind: 'MachineDeployment', name: 'gone' };
-    const ownerReferences = [{ ...owner, uid: randomUUID(), controller: true }];
-    await millwright.control.create(machineSets, {
-      metadata: { namespace, name: 'lost', ownerReferences },
-      spec: {
-        replicas: 0,
-        selector: { matchLabels: labels },
-        template: { metadata: { labels }, spec: { class: { kind: 'MachineClass', name: 'small' } } },
-      },
-    });
+    for (const [name, kind] of [
+      ['lost', 'MachineDeployment'],
+      ['foreign', 'NodePool'],
+    ] as const) {
+      const labels = { name };
+      const owner = { apiVersion: 'machine.sapcloud.io/v1alpha1', kind, name: 'gone' };
+      await millwright.control.create(machineSets, {
+        metadata: { namespace, name, ownerReferences: [{ ...owner, uid: randomUUID(), controller: true }] },
+        spec: {
+          replicas: 0,
+          selector: { matchLabels: labels },
+          template: { metadata: { labels }, spec: { class: { kind: 'MachineClass', name: 'small' } } },
+        },
+      });
+    }
 
     const { code, found } = await findings();
 

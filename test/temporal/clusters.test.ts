@@ -8,6 +8,7 @@ import {
   type ClusterWatch,
   type ClusterWatchOptions,
   findClusterId,
+  findMissingProcesses,
   showControllers,
   watchForOtherClusters,
 } from '../../temporal/clusters.ts';
@@ -42,7 +43,7 @@ afterAll(async () => {
 });
 
 const uidOf = async (name: string) => (await control.get(namespaces, { name })).metadata.uid;
-const checkOf = (clusterId: string) => ({ namespace: 'default', installation: namespace, clusterId });
+const checkOf = (clusterId?: string) => ({ namespace: 'default', installation: namespace, clusterId });
 
 async function startWatch(options: Partial<ClusterWatchOptions> = {}): Promise<string> {
   const own = await uidOf(namespace);
@@ -129,4 +130,11 @@ describe('watchForOtherClusters', () => {
 
     await expect(watch?.found).rejects.toThrow('is served by another cluster');
   });
+});
+
+it('Temporal knows the controllers of an installation, also where they may not read the UID of their namespace', async () => {
+  const check = checkOf();
+  expect(await findMissingProcesses(connection, check)).toEqual(['worker', 'controllers']);
+  await showControllers(connection, check).catch(() => undefined); // Temporal notes a poll when it begins
+  expect(await findMissingProcesses(connection, check)).toEqual(['worker']);
 });

@@ -97,9 +97,9 @@ async function runPhases(state: MachineState, list: readonly Phase[], isOver = (
     if (isOver()) return;
     const before = state.changes;
     const from = beginningOf(state, i);
-    const isUndone = isHeld(state, 'status', from);
+    const isReverted = isHeld(state, 'status', from);
     state.hasWritten = false;
-    let outcome = isUndone ? waitForWrite(state, state.progress) : await runPhase(state, list[i]!);
+    let outcome = isReverted ? waitForWrite(state, state.progress) : await runPhase(state, list[i]!);
     throwIfCancelled();
     if (state.hasWritten) noteStatus(state, from);
     if (list[i] === maintain) maintained = state.maintenance;
@@ -110,11 +110,11 @@ async function runPhases(state: MachineState, list: readonly Phase[], isOver = (
     if (outcome.kind === 'wait' && list === phases && isDue && patched('due-in-an-earlier-phase')) outcome = again;
     if (outcome.kind === 'wait' && i > list.indexOf(maintain) && list === phases && isWriteLeft(state)) outcome = again;
     if (outcome.kind === 'again') outcome = againOrWait(state, i);
-    else if (outcome.kind === 'wait' && !isUndone) delete state.repeats.phase; // it has a pause of its own
+    else if (outcome.kind === 'wait' && !isReverted) delete state.repeats.phase; // it has a pause of its own
     if (outcome.kind === 'wait') {
       const timeoutMs = Math.min(outcome.timeoutMs ?? Infinity, heldUntilMs(state) - Date.now());
       await waitForChange(state, before, timeoutMs);
-      if (!isUndone && state.changes === before) delete state.repeats.status; // nobody has undone it in that pause
+      if (!isReverted && state.changes === before) delete state.repeats.status; // nobody has reverted it in that pause
     }
     if (outcome.kind === 'again' && isHistoryLong()) await continueAsNewRun(state);
     if (outcome.kind === 'failed') i = list.indexOf(run);

@@ -107,11 +107,11 @@ beforeEach(() => {
   result = {};
 });
 
-async function start(first: Reading): Promise<void> {
+async function start(first: Reading, type: 'rollout' | 'machineSet' = 'rollout'): Promise<void> {
   reading = first;
   const ref = { dialect: 'gardener', namespace: 'n', name: 'pool', uid: 'owner-1' };
   const workflowId = workflows.newWorkflowId();
-  handle = await workflows.temporal.start('rollout', { taskQueue, workflowId, args: [ref] });
+  handle = await workflows.temporal.start(type, { taskQueue, workflowId, args: [ref] });
 }
 
 /** The workflow in whichever run it is. */
@@ -133,6 +133,15 @@ describe('a step of which the API server keeps nothing', () => {
       blockedOn: 'KubernetesApi',
       lastError: { message: expect.stringContaining('have changed nothing') },
     });
+  });
+
+  it.each([
+    ['rollout', 'millwright rollout retry pool -n n'],
+    ['machineSet', 'millwright retry --blocked-on KubernetesApi -n n'],
+  ] as const)('gives the command that makes it at once: %s', async (type, command) => {
+    await start({ view: with1({ machinesBehind: 1 }), machinesBehind: [machine] }, type);
+    await workflows.temporal.advance(60_000);
+    expect(await described()).toMatchObject({ unblock: expect.stringContaining(`\`${command} --installation`) });
   });
 
   it('says what is not kept, where that is known', async () => {

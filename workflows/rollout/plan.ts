@@ -166,7 +166,7 @@ function planScale(
         ...(isNew && announced !== view.replicas && { announcedReplicas: announced }),
         ...(completed !== undefined && { completed: completed.id }),
         ...(isBehind && { settings: true as const }),
-        ...(hasOldAttempts && { forgetsTries: true as const }),
+        ...(hasOldAttempts && { forgetsAttempts: true as const }),
       };
     });
 }

@@ -93,10 +93,17 @@ const reduceMachines =
 const correctSource =
   'Create the class that the template names if it does not exist, or correct it, or name another one in the template; the change is picked up at once.';
 
-function remedyOf({ isInvalid, isRefused, isFrozen, notKept, blockedBy, ref }: OwnerRun): string | undefined {
+function remedyOf({ isInvalid, isRefused, isFrozen, notKept, blockedBy, kind, ref }: OwnerRun): string | undefined {
   if (isInvalid) return 'Correct the spec; the change is picked up at once.';
   if (isRefused) return checkApiServers;
-  if (notKept) return findWhoChanges('its machines and sets', commandLine('rollout retry', ref));
+  if (notKept) {
+    const { namespace } = ref;
+    const retry =
+      kind === 'MachineDeployment'
+        ? commandLine('rollout retry', ref)
+        : commandLine('retry --blocked-on KubernetesApi', { namespace });
+    return findWhoChanges('its machines and sets', retry);
+  }
   if (blockedBy?.blockedOn === 'Source') return correctSource;
   return isFrozen ? reduceMachines : undefined;
 }

@@ -188,7 +188,7 @@ describe('a set whose machines have failed without having joined', () => {
     view = { ...atRest, replicas: 4, sets: [{ ...free, hasOldAttempts: true, outdated: ['annotations'] }] };
     await handle.signal(ownerObservedSignal, view);
     await workflows.advanceUntil(() => plans.length > 0);
-    expect(plans[0]).toMatchObject({ scale: [{ forgetsTries: true }] });
+    expect(plans[0]).toMatchObject({ scale: [{ forgetsAttempts: true }] });
     expect(namesOf(plans[0])).toHaveLength(2);
   });
 });

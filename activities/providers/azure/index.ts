@@ -449,11 +449,19 @@ function stateOf(provisioningState: string, power: string | undefined): CloudVm[
 }
 
 /** Azure does not say when an interface or an address was made. One in use is as old as its VM, whose UID it has. */
-const unknown = new Date(0).toISOString();
+const noCreationTime = new Date(0).toISOString();
 
 function toNicPart({ id = '', name = '', tags, virtualMachine, provisioningState }: NetworkInterface): Part {
   const state = provisioningState;
-  return { kind: 'nic', id, name, createdAt: unknown, tags: fromAzure(tags), state, ...attached(virtualMachine?.id) };
+  return {
+    kind: 'nic',
+    id,
+    name,
+    createdAt: noCreationTime,
+    tags: fromAzure(tags),
+    state,
+    ...attached(virtualMachine?.id),
+  };
 }
 
 function toDiskPart({ id = '', name = '', tags, managedBy, timeCreated, provisioningState: state }: Disk): Part {
@@ -462,7 +470,7 @@ function toDiskPart({ id = '', name = '', tags, managedBy, timeCreated, provisio
 }
 
 function toIpPart({ id = '', name = '', tags, provisioningState: state }: PublicIPAddress): Part {
-  return { kind: 'ip', id, name, createdAt: unknown, tags: fromAzure(tags), state };
+  return { kind: 'ip', id, name, createdAt: noCreationTime, tags: fromAzure(tags), state };
 }
 
 /** Name of the VM, in lower case, in its ID. */

@@ -120,14 +120,16 @@ async function find(
   return ofOwner(set, toLoneSetState(set, await readOwned(control, key.namespace)));
 }
 
-/** The set of a Machine and its deployment. */
+/** The set of a Machine and its deployment, as far as the account may read the set. */
 async function ownerTextOf(control: KubeClient, { metadata }: KubeObject): Promise<string> {
   const owner = metadata.ownerReferences?.find(({ controller }) => controller);
   if (owner === undefined) return 'none';
   const { kind, name } = owner;
   if (kind !== kinds.set.kind) return `${kind} ${name}`;
   const { namespace } = metadata;
-  const set = await control.find(kinds.set, { ...(namespace !== undefined && { namespace }), name });
+  const set = await control
+    .find(kinds.set, { ...(namespace !== undefined && { namespace }), name })
+    .catch(() => undefined);
   const deployment = set && deploymentOf(set);
   return deployment === undefined ? `${kind} ${name}` : `${kind} ${name} of ${deployment.kind} ${deployment.name}`;
 }

@@ -72,15 +72,22 @@ async function failIfNotOwn(state: MachineState): Promise<PhaseOutcome> {
   return failWithoutNode(state, { providerID, ...(nodeName !== undefined && { nodeName }) }, places, node.notOwn);
 }
 
-function lateStep({ machine, isUninitialized, progress, unkeptNodeName }: MachineState): Refusal['step'] {
+/** The name of its Node that the cloud has given and the Machine does not say, while nobody has found the Node. */
+function lostNodeName({ machine, node, unkeptNodeName }: MachineState): string | undefined {
+  return machine.nodeName === undefined && node.state !== 'present' ? unkeptNodeName : undefined;
+}
+
+function lateStep(state: MachineState): Refusal['step'] {
+  const { machine, isUninitialized, progress } = state;
   const { nodeName, limits } = machine;
   const inTime = `within ${limits.creationSeconds} s`;
   if (isUninitialized) {
     const message = `the VM was not set up ${inTime}: ${progress.lastError?.message ?? 'the cloud gives no reason'}`;
     return { kind: 'join', code: 'Uninitialized', message };
   }
-  if (unkeptNodeName !== undefined) {
-    const message = `the API server did not keep ${inTime} that the node is called ${unkeptNodeName}`;
+  const lostName = lostNodeName(state);
+  if (lostName !== undefined) {
+    const message = `the API server did not keep ${inTime} that the node is called ${lostName}`;
     return { kind: 'join', code: 'FailedPrecondition', message };
   }
   const what = limits.hasNoNode ? 'the VM did not run' : `node ${nodeName ?? '(not named yet)'} did not become healthy`;
@@ -89,14 +96,9 @@ function lateStep({ machine, isUninitialized, progress, unkeptNodeName }: Machin
 }
 
 /** What blocks the wait, if anything does, and what helps. */
-function blockedReason({
-  isUninitialized,
-  progress,
-  pollIntervalMs,
-  unkeptNodeName,
-  ref,
-}: MachineState): Pick<Progress, 'blockedOn' | 'unblock'> {
-  if (unkeptNodeName !== undefined)
+function blockedReason(state: MachineState): Pick<Progress, 'blockedOn' | 'unblock'> {
+  const { isUninitialized, progress, pollIntervalMs, ref } = state;
+  if (lostNodeName(state) !== undefined)
     return { blockedOn: 'KubernetesApi', unblock: findWhoChanges('the Machine', commandLine('retry', ref)) };
   if (isUninitialized) {
     return progress.lastError === undefined ? {} : { blockedOn: 'CloudApi', unblock: 'See the last error.' };
@@ -113,7 +115,8 @@ function hasNewConditions({ machine, node }: MachineState): boolean {
   return node.state === 'present' && !sameConditions(node.conditions, machine.conditions);
 }
 
-function waitReason({ machine, node, isUninitialized, unkeptNodeName }: MachineState): string {
+function waitReason(state: MachineState): string {
+  const { machine, node, isUninitialized } = state;
   if (isUninitialized) return 'the cloud to set up the VM';
   if (machine.limits.hasNoNode) return 'the VM to run';
   if (node.state === 'present') {
@@ -123,9 +126,10 @@ function waitReason({ machine, node, isUninitialized, unkeptNodeName }: MachineS
       : `node ${node.name} to become healthy: ${unhealthyConditions(node, machine.limits)}`;
   }
   if (machine.nodeName !== undefined) return `node ${machine.nodeName} to register`;
-  return unkeptNodeName === undefined
+  const lostName = lostNodeName(state);
+  return lostName === undefined
     ? 'the cloud to name the node'
-    : `the API server to keep that its node is called ${unkeptNodeName}`;
+    : `the API server to keep that its node is called ${lostName}`;
 }
 
 async function takeNode(state: MachineState): Promise<PhaseOutcome> {

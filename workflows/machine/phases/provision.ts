@@ -141,6 +141,7 @@ async function takeVm(state: MachineState, attempt: Attempt, answer: Vm, doing: 
 /** A machine of which the API server does not keep which VM it has cannot join: it is asked to again, until the creation timeout. */
 async function failIfNotNamed(state: MachineState, { providerID }: Vm): Promise<PhaseOutcome> {
   if (Date.now() < creationDeadlineMs(state) || !patched('late-without-its-name')) return again;
+  if (state.machine.providerID !== undefined) return again; // it names another VM
   const message = `the API server does not keep spec.providerID "${providerID}". ${findWhoChanges('the Machine', commandLine('retry', state.ref))}`;
   const late = await failIfLate(state, () => ({ kind: 'create', code: 'FailedPrecondition', message }));
   return late ?? again;
