@@ -81,7 +81,7 @@ export function ownersFinding(lost: readonly Pick<Remainder, 'kind' | 'names'>[]
     message:
       `the owner that ${texts.join(' and ')} name does not exist: the garbage collector of Kubernetes deletes such ` +
       'objects, and no set or deployment counts them',
-    fix: 'remove metadata.ownerReferences from them: the sets adopt their machines, and the deployments their sets',
+    fix: 'stop Millwright, delete what was made in their place, then remove metadata.ownerReferences from them: docs/how-to/disaster-recovery.md',
   };
 }
 
@@ -153,7 +153,11 @@ export function sweepFinding(
 ): Finding {
   const subject = 'orphan sweep';
   if (state === undefined) {
-    return { subject, state: 'ok', message: 'it has no Schedule: its period is 0, or no controllers have worked yet' };
+    return {
+      subject,
+      state: 'ok',
+      message: 'it has no Schedule: its period is 0, or the controllers have not created it yet',
+    };
   }
   if (!state.paused) return { subject, state: 'ok', message: 'its Schedule is active' };
   return {

@@ -175,6 +175,21 @@ describe('rollout plan', () => {
     expect(text).toContain('\nwarning: no machine can be created: it does not exist\n');
   });
 
+  it('does not warn of a class that is in the same manifest', async () => {
+    const item = (name: string) => ({
+      ...{ apiVersion: 'machine.sapcloud.io/v1alpha1', kind: 'MachineDeployment', metadata: { name, namespace: 'n' } },
+      spec: { replicas: 1, selector: { matchLabels: { name: 'pool' } }, template: template(name) },
+    });
+    const given = { apiVersion: 'machine.sapcloud.io/v1alpha1', kind: 'MachineClass', metadata: { name: 'a' } };
+    const list = { apiVersion: 'v1', kind: 'List', items: [given, item('a'), item('b')] };
+    const planned = await planManifest(new MemoryCluster().client(), JSON.stringify(list), 'n');
+
+    expect(planned.map(({ sourceProblem }) => sourceProblem)).toEqual([
+      undefined,
+      expect.stringContaining('MachineClass "b" does not exist'),
+    ]);
+  });
+
   it('leaves the objects that it was given as they are', async () => {
     const { world } = await simulateRollout({ replicas: 2, maxSurge: 1, maxUnavailable: 0 });
 

@@ -38,12 +38,20 @@ export interface PlannedRollout extends Simulation {
   readonly sourceProblem?: string;
 }
 
-/** Plans what is still ahead of a deployment as it is. */
-export async function planLive(control: KubeClient, deployment: OwnerDeployment): Promise<PlannedRollout> {
+/**
+ * Plans what is still ahead of a deployment as it is.
+ * @param given names of classes that are applied with it: what is wrong with the present ones does not count
+ */
+export async function planLive(
+  control: KubeClient,
+  deployment: OwnerDeployment,
+  given: ReadonlySet<string> = new Set(),
+): Promise<PlannedRollout> {
   const { name, namespace = '' } = deployment.metadata;
   const source = dialect.source.nameOf(deployment);
   // Who may not read the class or its Secrets gets a plan without a warning.
-  const sourceProblem = source && (await sourceProblemOf(control, namespace, source).catch(() => undefined));
+  const isJudged = source !== undefined && !given.has(source);
+  const sourceProblem = isJudged ? await sourceProblemOf(control, namespace, source).catch(() => undefined) : undefined;
   const simulation = await simulate(deployment, await readOwned(control, namespace));
   return { namespace, name, ...simulation, ...(sourceProblem && { sourceProblem }) };
 }
@@ -51,30 +59,31 @@ export async function planLive(control: KubeClient, deployment: OwnerDeployment)
 /**
  * Plans what `kubectl apply -f` of a manifest would do: the API server answers, in a dry run, what it would store. Throws an
  * Error where the manifest has no deployment, and what the API server refuses.
- * @param text YAML or JSON, one object or several; those of other kinds are left out
+ * @param text YAML or JSON, one object or several; of the others only the names of classes count
  * @param namespace of objects that name none
  */
 export async function planManifest(control: KubeClient, text: string, namespace: string): Promise<PlannedRollout[]> {
+  const manifests = manifestsOf(text);
+  const wanted = apiVersionOf(resource);
+  const deployments = manifests.filter(({ kind, apiVersion }) => kind === resource.kind && apiVersion === wanted);
+  if (deployments.length === 0)
+    throw new Error(`--filename has no ${resource.kind} of ${wanted}: give a manifest with one`);
+  const classes = manifests.filter(({ kind }) => kind === dialect.kinds.source?.kind);
+  const given = new Set(classes.map(({ metadata }) => metadata.name));
   const planned: PlannedRollout[] = [];
-  for (const manifest of deploymentsOf(text)) {
+  for (const manifest of deployments) {
     const key = { namespace: manifest.metadata.namespace ?? namespace, name: manifest.metadata.name };
-    planned.push(await planLive(control, await applied(control, key, manifest)));
+    planned.push(await planLive(control, await applied(control, key, manifest), given));
   }
   return planned;
 }
 
-function deploymentsOf(text: string): Manifest[] {
-  const manifests = parseAllDocuments(text).flatMap((document) => {
+function manifestsOf(text: string): Manifest[] {
+  return parseAllDocuments(text).flatMap((document) => {
     if (document.errors?.[0] !== undefined) throw new Error(`--filename is no YAML: ${document.errors[0].message}`);
     const value: unknown = document.toJS();
-    return (List.safeParse(value).data?.items ?? [value]).map((each) => Manifest.safeParse(each));
+    return (List.safeParse(value).data?.items ?? [value]).flatMap((each) => Manifest.safeParse(each).data ?? []);
   });
-  const wanted = apiVersionOf(resource);
-  const found = manifests.flatMap(({ data }) =>
-    data?.kind === resource.kind && data.apiVersion === wanted ? [data] : [],
-  );
-  if (found.length === 0) throw new Error(`--filename has no ${resource.kind} of ${wanted}: give a manifest with one`);
-  return found;
 }
 
 async function applied(control: KubeClient, key: ObjectKey, manifest: Manifest): Promise<OwnerDeployment> {
@@ -133,7 +142,7 @@ export function planText({ namespace, name, steps, before, bounds, problem, ...r
   const header = ['STEP', 'ACTION', 'OLD', 'NEW', 'LEAVING', ...bounded];
   const rows = steps.map((step, i) => [String(i + 1), actionText(step), ...cells(step)]);
   return [
-    `${title}: ${steps.length} steps, ${rest.strategy}, ${rest.replicas} replicas`,
+    `${title}: ${steps.length} ${steps.length === 1 ? 'step' : 'steps'}, ${rest.strategy}, ${rest.replicas} replicas`,
     ...columns([header, ['', 'now', ...cells(before)], ...rows]),
     ...waits,
     ...(rest.sourceProblem === undefined ? [] : [`warning: no machine can be created: ${rest.sourceProblem}`]),
