@@ -13,6 +13,7 @@ import { mayHaveVm } from './phases/creation.ts';
 import { deprovision } from './phases/deprovision.ts';
 import { abortDeletion, drain } from './phases/drain.ts';
 import { followNode } from './phases/follow-node.ts';
+import { followInterruption } from './phases/interruption.ts';
 import { join } from './phases/join.ts';
 import { maintain } from './phases/maintain.ts';
 import { provision } from './phases/provision.ts';
@@ -32,7 +33,16 @@ import { continueAsNewRun, isHistoryLong, refresh, throwIfCancelled, waitForChan
 
 type Phase = (state: MachineState) => Promise<PhaseOutcome>;
 
-const phases: readonly Phase[] = [validate, followNode, maintain, provision, join, startShortRun, run];
+const phases: readonly Phase[] = [
+  validate,
+  followInterruption,
+  followNode,
+  maintain,
+  provision,
+  join,
+  startShortRun,
+  run,
+];
 const deletionPhases: readonly Phase[] = [drain, deprovision];
 
 /**

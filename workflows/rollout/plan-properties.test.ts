@@ -232,21 +232,27 @@ function expectEnoughAvailable({ view, active, available, marked }: Look, { remo
   const staying = view.sets.filter((set) => !set.deleting);
   const leaving = remove.filter(({ set, uid }) => available.has(uid) && staying.some(({ name }) => name === set));
   if (leaving.every(({ uid }) => marked.has(uid)) || view.strategy === 'Recreate') return;
-  // Without a rollout a preserved machine goes last, whatever its phase, and others go instead.
+  // Without a rollout a preserved machine goes last, whatever its phase, and an available one goes instead.
   const isRolling = hasOldMachines(view) && !view.paused;
-  if (!isRolling && active.some(isKept)) return;
+  const instead = active.filter((machine) => !isRolling && isKept(machine) && !available.has(machine.metadata.uid));
   const left = sum(staying.map((set) => set.available)) - leaving.length;
-  expect(left).toBeGreaterThanOrEqual(view.replicas - view.maxUnavailable);
+  expect(left).toBeGreaterThanOrEqual(view.replicas - view.maxUnavailable - instead.length);
 }
 
-/** Of all old sets the machines that are not preserved go first; of those of a paused owner all that are not available. */
-function expectPreservedLast({ view, active, available }: Look, { remove }: OwnerPlan): void {
+/**
+ * Of all old sets the machines that are not preserved go first; of those of a paused owner all that are not available.
+ * Which Failed machines a set will have preserved in a moment is not known yet.
+ */
+function expectPreservedLast({ view, active, available }: Look, { remove, preserve = [] }: OwnerPlan): void {
+  const choosing = new Set(preserve.filter((change) => change.isKept).map(({ set }) => set));
+  const undecided = new Set(view.sets.filter(({ name }) => choosing.has(name)).map(({ uid }) => uid));
   const losing = view.sets.filter(({ isNew, deleting }) => !deleting && (view.paused || !isNew));
   const leaving = new Set(remove.map(({ uid }) => uid));
   const own = active.filter((machine) => losing.some(({ uid }) => uid === controllerOf(machine)));
   const isLeaving = ({ metadata }: Machine) => leaving.has(metadata.uid);
   if (!own.some((machine) => isKept(machine) && isLeaving(machine))) return;
-  const staying = own.filter((machine) => !isKept(machine) && !isLeaving(machine));
+  const isUndecided = (machine: Machine) => phaseOf(machine) === 'Failed' && undecided.has(controllerOf(machine) ?? '');
+  const staying = own.filter((machine) => !isKept(machine) && !isLeaving(machine) && !isUndecided(machine));
   expect(staying.filter(({ metadata }) => !view.paused || !available.has(metadata.uid))).toEqual([]);
 }
 

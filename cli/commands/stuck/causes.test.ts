@@ -1,7 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
 import { blockers } from '../../../api/names.ts';
 import type { BlockedWorkflow } from '../../../temporal/blocked.ts';
-import { type CauseGroup, causesText, type Example, groupByCause, toExample, toSweepExample } from './causes.ts';
+import {
+  type CauseGroup,
+  causesText,
+  type Example,
+  groupByCause,
+  isRetriedTogether,
+  toExample,
+  toSweepExample,
+} from './causes.ts';
 
 const machine = (name: string, blockedOn: BlockedWorkflow['blockedOn'], deployment?: string): BlockedWorkflow => ({
   workflowId: `default/machine/default/${name}/uid`,
@@ -42,6 +50,18 @@ describe('what is stuck', () => {
       'CloudCapacity: 1 rollout. The cloud has no capacity or the quota is used up.',
       '  default/workers',
     ]);
+  });
+
+  it('can be tried again together where a try helps, and it is several', () => {
+    const sweeps = ['a', 'b'].map((name) => ({ ...machine(name, 'CloudApi'), type: 'orphanSweep' }));
+    const groups = groupByCause([
+      ...(['CloudApi', 'KubernetesApi', 'Source', 'NodeJoin'] as const).flatMap((blockedOn) =>
+        ['a', 'b'].map((name) => machine(name, blockedOn)),
+      ),
+      ...[machine('alone', 'Credentials'), ...sweeps],
+    ]);
+    const together = groups.filter(isRetriedTogether).map(({ blockedOn, type }) => `${blockedOn} ${type}`);
+    expect(together).toEqual(['CloudApi machine', 'KubernetesApi machine']);
   });
 
   it('says what a machine without an error waits for', () => {

@@ -1,5 +1,7 @@
 /** What is blocked, grouped by cause. Pure. */
+import type { Blocker } from '../../../api/names.ts';
 import type { BlockedWorkflow } from '../../../temporal/blocked.ts';
+import { sweepType } from '../../../temporal/schedules.ts';
 import type { MachineDescription } from '../../../workflows/machine/messages.ts';
 import type { SweepProgress } from '../../../workflows/orphansweep/messages.ts';
 import type { OwnerDescription } from '../../../workflows/rollout/messages.ts';
@@ -71,6 +73,14 @@ export function groupByCause(blocked: readonly BlockedWorkflow[]): CauseGroup[] 
       return { blockedOn: first.blockedOn, type: first.type, blocked: [first, ...others] as const };
     })
     .toSorted((a, b) => b.blocked.length - a.blocked.length);
+}
+
+/** Ended by something that a try finds out, and no watcher. */
+const retried: readonly Blocker[] = ['Credentials', 'CloudCapacity', 'CloudApi', 'KubernetesApi'];
+
+/** Whether `millwright retry` makes them all try at once what has failed, where it is more than one. */
+export function isRetriedTogether({ blockedOn, type, blocked }: CauseGroup): boolean {
+  return retried.includes(blockedOn) && type !== sweepType && blocked.length > 1;
 }
 
 /** Most names in a line, and most that say each what is wrong. */

@@ -13,7 +13,16 @@ import { withInstallation } from '../../installation.ts';
 import { missingProcessesText } from '../../missing-processes.ts';
 import type { Options } from '../../options.ts';
 import { rendered } from '../../output.ts';
-import { type Cause, causesText, type Example, groupByCause, maxNames, toExample, toSweepExample } from './causes.ts';
+import {
+  type Cause,
+  causesText,
+  type Example,
+  groupByCause,
+  isRetriedTogether,
+  maxNames,
+  toExample,
+  toSweepExample,
+} from './causes.ts';
 
 type StuckOptions = Options<
   'namespace' | 'installation' | 'output' | (typeof clusterFlags)[number] | (typeof temporalFlags)[number]
@@ -34,14 +43,13 @@ export async function stuck(options: StuckOptions, rawFlags: RawFlags): Promise<
         const asked = isOwn ? group.blocked.slice(0, maxNames) : [group.blocked[0]];
         const own = await Promise.all(asked.map((each) => ask(openOnes, each, approval).catch(toSilence)));
         const [longest = {}] = own;
-        const isRetried = group.blocked.length > 1 && longest.unblock?.includes('millwright retry');
         const retry = commandLine(['retry', '--blocked-on', group.blockedOn], options.namespace, rawFlags);
         return {
           ...group,
           meaning: blockers[group.blockedOn],
           longest,
           ...(isOwn && { own }),
-          ...(isRetried && { retry }),
+          ...(isRetriedTogether(group) && { retry }),
         };
       }),
     );

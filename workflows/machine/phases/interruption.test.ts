@@ -14,7 +14,9 @@ const {
   observe,
   joinNode,
   startRunning,
+  advance,
   advanceUntil,
+  now,
   untilCancelled,
   time,
 } = setUpMachine();
@@ -60,6 +62,22 @@ describe('a Machine whose VM the cloud is about to take away', () => {
     await advanceUntil(async () => (await described()).doing === 'running');
     expect(cluster.steps).not.toContain('markInterrupted');
     expect(cluster.machine.stage).toBe('running');
+  });
+
+  it('has it written though something changes its status back all the while', async () => {
+    await startRunning();
+    cluster.after = async (step) => {
+      if (!['writeStatus', 'syncNode'].includes(step)) return;
+      touch({ stage: 'joining', phase: 'Pending' });
+      await observe();
+    };
+    await cluster.after('syncNode');
+    await advance(60_000);
+    expect((await described()).waitingFor).toBe('the API server to keep what is written');
+    const nowMs = now();
+    await say(vm.providerID);
+    await advanceUntil(() => cluster.steps.includes('markInterrupted'));
+    expect(now()).toBe(nowMs);
   });
 
   it('waits for the API server of its Node, and writes it then', async () => {

@@ -1,12 +1,22 @@
 /** What happens to a machine whose VM the cloud is about to take away. */
+import { patched } from '@temporalio/workflow';
 import type { NodeSnapshot } from '../../../api/model/node.ts';
 import { vmOf } from '../../../api/provider-id.ts';
 import { kubernetes } from '../kubernetes.ts';
 import { putNode } from '../observe.ts';
+import { done, type PhaseOutcome } from '../outcome.ts';
 import { show } from '../progress.ts';
 import type { Facts } from '../report.ts';
 import type { MachineState } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
+
+/** Before the phases that may have to wait: the VM does not last as long as a pause. */
+export async function followInterruption(state: MachineState): Promise<PhaseOutcome> {
+  const { interruption, node } = state;
+  const mustMark = interruption !== undefined && node.state === 'present';
+  if (mustMark && patched('interruption-before-other-phases')) await markInterruption(state);
+  return done;
+}
 
 /** Writes on the Node what the cloud has said of its VM. */
 export async function markInterruption(state: MachineState): Promise<void> {
