@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { names } from '../../api/names.ts';
 import { checks, type Violation } from './checks.ts';
 import type { AuditEntry, Evidence, EvidentVm } from './evidence.ts';
+import type { Observation } from './observer.ts';
 
 const at = (seconds: number) => new Date(seconds * 1_000).toISOString();
 
@@ -14,7 +15,9 @@ const quiet: Evidence = {
   audit: [],
   approved: [],
   nodeObservations: [],
-  observations: [{ atMs: 12_000, uid: 'u', name: 'm', providerID: 'simulated:///here/vm-1', state: 'present' }],
+  observations: [machineAt(12)],
+  bounds: [],
+  owners: [],
   machines: [{ uid: 'u', name: 'm', providerID: 'simulated:///here/vm-1' }],
   untouchedBefore: [],
   disturbances: [],
@@ -29,6 +32,11 @@ const quiet: Evidence = {
 function vm(id: string, createdAt: number, deletedAt?: number): EvidentVm {
   const ends = { deletedAt: deletedAt === undefined ? null : deletedAt * 1_000, vanishesAt: null };
   return { id, name: 'm', token: `of-${id}`, tags: { [names.machineUid]: 'u' }, createdAt: at(createdAt), ...ends };
+}
+
+function machineAt(seconds: number, change: Partial<Observation> = {}): Observation {
+  const named = { uid: 'u', name: 'm', providerID: 'simulated:///here/vm-1', state: 'present' as const };
+  return { atMs: seconds * 1_000, ...named, set: undefined, isPreserved: false, ...change };
 }
 
 function creation(id: string, from: number, outcome: number | 'lost' | 'pending' = 201, seconds = 1) {
@@ -237,6 +245,78 @@ describe('a run is checked for', () => {
     expect(violationsOf({ untouchedBefore: [before] })).toEqual([
       'a Machine was replaced that nobody has touched: still-1: gone',
     ]);
+  });
+
+  describe('Machines of a deployment that has too many then', () => {
+    const [first, second, third] = ['a', 'b', 'c'].map((uid, i) => {
+      return machineAt(20 + 20 * i, { uid, name: uid, set: 'set' });
+    });
+    const made = {
+      observations: [machineAt(12), first!, second!, third!],
+      owners: [{ atMs: 1_000, set: 'set', deployment: 'deployment' }],
+      bounds: [{ atMs: 1_000, uid: 'deployment', most: 2 }],
+    };
+
+    it.each<[string, Partial<Evidence>]>([
+      ['', {}],
+      ['although others are allowed more', { bounds: [...made.bounds, { atMs: 2_000, uid: 'other', most: 3 }] }],
+      [
+        'although it may have more afterwards',
+        { bounds: [...made.bounds, { ...made.bounds[0]!, atMs: 70_000, most: 3 }] },
+      ],
+      [
+        'although it was allowed more long before',
+        {
+          bounds: [
+            { ...made.bounds[0]!, most: 3 },
+            { ...made.bounds[0]!, atMs: 20_000 },
+          ],
+        },
+      ],
+      [
+        'although one is deleted afterwards',
+        { observations: [...made.observations, { ...first!, atMs: 70_000, state: 'gone' }] },
+      ],
+    ])('%s', (_, change) => {
+      expect(violationsOf({ ...made, ...change })).toEqual([
+        'a Machine was made beyond replicas and maxSurge: c is number 3 of 2',
+      ]);
+    });
+
+    it.each<[string, Partial<Evidence>]>([
+      ['it may have that many', { bounds: [...made.bounds, { ...made.bounds[0]!, atMs: 55_000, most: 3 }] }],
+      [
+        'it was allowed that many a moment before',
+        {
+          bounds: [
+            { ...made.bounds[0]!, most: 3 },
+            { ...made.bounds[0]!, atMs: 50_000 },
+          ],
+        },
+      ],
+      [
+        'one is being deleted',
+        {
+          observations: [...made.observations.slice(0, 3), { ...first!, atMs: 50_000, state: 'being deleted' }, third!],
+        },
+      ],
+      ['one is of another deployment', { observations: [machineAt(12), { ...first!, set: 'other' }, second!, third!] }],
+      ['one is preserved', { observations: [machineAt(12), { ...first!, isPreserved: true }, second!, third!] }],
+      [
+        'the set of one was adopted a moment before',
+        {
+          observations: [machineAt(12), { ...first!, set: 'adopted' }, second!, third!],
+          owners: [
+            ...made.owners,
+            { atMs: 1_000, set: 'adopted', deployment: undefined },
+            { atMs: 55_000, set: 'adopted', deployment: 'deployment' },
+          ],
+        },
+      ],
+      ['etcd was restored', { disturbances: [{ what: 'restore of etcd', fromMs: 50_000, toMs: 51_000 }] }],
+    ])('but not where %s', (_, change) => {
+      expect(violationsOf({ ...made, ...change })).toEqual([]);
+    });
   });
 
   it('Machines that somebody unknown has deleted', () => {

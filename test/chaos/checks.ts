@@ -1,7 +1,7 @@
 /** Whether the promises of docs/reliability.md were kept: pure. A new check is a function in the list `checks`. */
 import { names } from '../../api/names.ts';
 import type { AuditEntry, Evidence, EvidentVm } from './evidence.ts';
-import { agents, hiding, restoreOfEtcd } from './world.ts';
+import { agents, type Disturbance, hiding, restoreOfEtcd } from './world.ts';
 
 /** A broken promise, as one line. */
 export interface Violation {
@@ -30,6 +30,10 @@ function endOf({ deletedAt, vanishesAt }: EvidentVm): number {
   return Math.min(deletedAt ?? Number.POSITIVE_INFINITY, vanishesAt ?? Number.POSITIVE_INFINITY);
 }
 
+function overlaps(disturbance: Disturbance, fromMs: number, toMs: number): boolean {
+  return disturbance.fromMs <= toMs && disturbance.toMs >= fromMs;
+}
+
 function uidOf({ tags }: EvidentVm): string {
   return tags[names.machineUid] ?? '';
 }
@@ -40,7 +44,7 @@ function uidOf({ tags }: EvidentVm): string {
  */
 export function findDoubleVms({ vms, calls, disturbances }: Evidence): Violation[] {
   const isDisturbed = (from: number, to: number, by = '') =>
-    disturbances.some(({ what, fromMs, toMs }) => what.startsWith(by) && fromMs <= to && toMs >= from);
+    disturbances.some((each) => each.what.startsWith(by) && overlaps(each, from, to));
   const isUnanswered = (vm: EvidentVm) => {
     const createdAt = Date.parse(vm.createdAt);
     const answered = calls.find(({ operation, vm: id, at, endedAt, outcome }) => {
@@ -142,9 +146,7 @@ function hasCause({ audit, disturbances, nodeObservations }: Evidence, vm: Evide
     code < 300 &&
     fromMs <= Date.parse(then) &&
     Date.parse(then) <= toMs;
-  const isRestored = disturbances.some(
-    (each) => each.what === restoreOfEtcd && each.fromMs <= toMs && each.toMs >= fromMs,
-  );
+  const isRestored = disturbances.some((each) => each.what === restoreOfEtcd && overlaps(each, fromMs, toMs));
   return !isHealthy || isRestored || audit.some(isOfPeople);
 }
 
@@ -171,6 +173,38 @@ export function findReplacements({ untouchedBefore, machines, endedAt }: Evidenc
         at: endedAt,
       },
     ];
+  });
+}
+
+/**
+ * No Machine was made of a deployment that had as many as it may have, which somebody has asked for a moment ago. Preserved
+ * Machines are left out, because of older templates they do not count, and so are those of sets that were adopted a moment ago.
+ */
+export function findSurplusMachines({ observations, bounds, owners, disturbances }: Evidence): Violation[] {
+  const made = new Set<string>();
+  return observations.flatMap(({ uid, name, set, atMs }) => {
+    const [fromMs, toMs] = [atMs - plannedWithinMs, atMs + observerLagMs];
+    const isNew = !made.has(uid);
+    made.add(uid);
+    const isRestored = disturbances.some((each) => each.what === restoreOfEtcd && overlaps(each, fromMs, toMs));
+    const deploymentOfSet = (of: string | undefined) => {
+      const changes = owners.filter((each) => each.set === of);
+      return (changes.findLast((each) => each.atMs <= fromMs) ?? changes[0])?.deployment;
+    };
+    const deployment = deploymentOfSet(set);
+    if (!isNew || deployment === undefined || isRestored) return [];
+
+    const limits = bounds.filter((each) => each.uid === deployment && each.atMs <= toMs);
+    const first = limits.findLastIndex((each) => each.atMs <= fromMs);
+    const most = Math.max(...limits.slice(Math.max(0, first)).map((each) => each.most));
+    const then = new Map(observations.filter((each) => each.atMs <= toMs).map((each) => [each.uid, each]));
+    const own = [...then.values()].filter((each) => {
+      const counts = made.has(each.uid) && each.state === 'present' && !each.isPreserved;
+      return counts && deploymentOfSet(each.set) === deployment;
+    });
+    if (own.length <= most) return [];
+    const where = `${name} is number ${own.length} of ${most}`;
+    return [{ what: 'a Machine was made beyond replicas and maxSurge', where, at: timeOf(atMs) }];
   });
 }
 
@@ -238,6 +272,7 @@ export const checks: readonly ((evidence: Evidence) => Violation[])[] = [
   findLeftovers,
   findWrongDeletions,
   findReplacements,
+  findSurplusMachines,
   findForeignDeletions,
   findUnexplainedEnds,
   findCrashes,

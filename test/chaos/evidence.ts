@@ -13,7 +13,7 @@ import { events, nodes } from '../../kube/core.ts';
 import { fetchHistory } from '../../temporal/fetch-history.ts';
 import { readable } from '../../temporal/history.ts';
 import { replayRuns } from '../../temporal/replay.ts';
-import type { NodeObservation, Observation } from './observer.ts';
+import type { BoundObservation, NodeObservation, Observation, OwnerObservation } from './observer.ts';
 import type { Ending } from './process.ts';
 import { agents, type Disturbance, namespace, untouched, type World } from './world.ts';
 
@@ -62,6 +62,10 @@ export interface Evidence {
   readonly observations: readonly Observation[];
   /** Of each Node its changes, oldest first. */
   readonly nodeObservations: readonly NodeObservation[];
+  /** Of each MachineDeployment its changes, oldest first. */
+  readonly bounds: readonly BoundObservation[];
+  /** Of each MachineSet its changes, oldest first. */
+  readonly owners: readonly OwnerObservation[];
   readonly machines: readonly EvidentMachine[];
   /** Machines that nobody touches, as they were before the first act. */
   readonly untouchedBefore: readonly EvidentMachine[];
@@ -109,6 +113,8 @@ export async function collect(world: World, untouchedBefore: readonly EvidentMac
     audit: await readAudit(auditLog),
     observations: observer.observations,
     nodeObservations: observer.nodeObservations,
+    bounds: observer.bounds,
+    owners: observer.owners,
     machines: await readMachines(world),
     restores: disturbances.filter(({ what }) => what === 'restore of temporal').map(({ toMs }) => toMs),
     endings: processes.flatMap(({ endings }) => endings),

@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { annotations } from '../../api/gardener/names.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import { names } from '../../api/names.ts';
-import { nodes } from '../../kube/core.ts';
+import { nodes, podDisruptionBudgets } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { listBlocked } from '../../temporal/blocked.ts';
 import { approveOrphans, findHeldSweeps } from '../../temporal/schedules.ts';
@@ -46,6 +46,9 @@ export async function heal(world: World): Promise<void> {
       { namespace, name: metadata.name },
       mergePatch({ metadata: { annotations: unlimited }, spec: { paused: false } }),
     );
+  }
+  for (const { metadata } of (await control.list(podDisruptionBudgets, { namespace })).items) {
+    await control.delete(podDisruptionBudgets, metadata);
   }
   const unpreserved = mergePatch({ metadata: { annotations: { [annotations.preserve]: 'false' } } });
   for (const { metadata } of await world.machinesNow()) {

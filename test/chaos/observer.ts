@@ -1,7 +1,12 @@
-/** What the API server has said of each Machine and each Node, and when. */
-import { machines } from '../../api/gardener/resources.ts';
+/** What the API server has said of each Machine, its owners and each Node, and when. */
+import { annotations } from '../../api/gardener/names.ts';
+import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
+import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
+import type { MachineSet } from '../../api/gardener/schema/machine-set.ts';
 import { toStatuses } from '../../api/node.ts';
+import type { KubeObject, Resource } from '../../api/objects.ts';
+import { controllerOf } from '../../api/owner/ownership.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { type Node, nodes } from '../../kube/core.ts';
 import { startReflector } from '../../kube/reflector.ts';
@@ -14,6 +19,29 @@ export interface Observation {
   readonly name: string;
   readonly providerID: string | undefined;
   readonly state: 'present' | 'being deleted' | 'gone';
+  /** UID of its MachineSet. */
+  readonly set: string | undefined;
+  /** Whether somebody has asked to preserve it. */
+  readonly isPreserved: boolean;
+}
+
+/** The most machines that a MachineDeployment may have from a time on. */
+export interface BoundObservation {
+  /** Milliseconds since 1970. */
+  readonly atMs: number;
+  readonly uid: string;
+  /** Its replicas and maxSurge. */
+  readonly most: number;
+}
+
+/** Whose a MachineSet is from a time on. */
+export interface OwnerObservation {
+  /** Milliseconds since 1970. */
+  readonly atMs: number;
+  /** UID. */
+  readonly set: string;
+  /** UID of its MachineDeployment. */
+  readonly deployment: string | undefined;
 }
 
 /** From when on a Node is Ready, or is not or gone. */
@@ -26,13 +54,18 @@ export interface NodeObservation {
 
 const silent = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 
-/** Watches the Machines of a namespace and all Nodes until `stop`. Observations are in the order of their times. */
+/** Watches the Machines of a namespace, their owners and all Nodes until `stop`. Observations are in the order of their times. */
 export function observe(client: KubeClient, namespace: string) {
   const observations: Observation[] = [];
-  const note = ({ metadata, spec }: Machine, isGone: boolean) => {
+  const note = (machine: Machine, isGone: boolean) => {
+    const { metadata, spec } = machine;
     const state = isGone ? 'gone' : metadata.deletionTimestamp === undefined ? 'present' : 'being deleted';
     const { uid, name } = metadata;
-    observations.push({ atMs: Date.now(), uid, name, providerID: spec?.providerID, state });
+    const isPreserved = ![undefined, 'false'].includes(metadata.annotations?.[annotations.preserve]);
+    observations.push({
+      ...{ atMs: Date.now(), uid, name, providerID: spec?.providerID, state },
+      ...{ set: controllerOf(machine), isPreserved },
+    });
   };
   const nodeObservations: NodeObservation[] = [];
   const noteNode = ({ metadata: { name }, status }: Node, isGone: boolean) => {
@@ -40,18 +73,33 @@ export function observe(client: KubeClient, namespace: string) {
     const last = nodeObservations.findLast((each) => each.name === name);
     if (last?.isReady !== isReady) nodeObservations.push({ atMs: Date.now(), name, isReady });
   };
-  const ofNodes = startReflector({
-    ...{ client, resource: nodes, logger: silent },
-    onEvent: (event) => {
-      if (event.kind !== 'synced') noteNode(event.object, event.kind === 'deleted');
-    },
-  });
-  const ofMachines = startReflector({
-    ...{ client, namespace, resource: machines, logger: silent },
-    onEvent: (event) => {
-      if (event.kind !== 'synced') note(event.object, event.kind === 'deleted');
-    },
-  });
-  const stop = () => Promise.all([ofMachines.stop(), ofNodes.stop()]);
-  return { observations, nodeObservations, stop };
+  const bounds: BoundObservation[] = [];
+  const noteBound = ({ metadata: { uid }, spec }: MachineDeployment) => {
+    const { replicas = 0, strategy } = spec ?? {};
+    const most = replicas + Number(strategy?.rollingUpdate?.maxSurge ?? 0);
+    if (bounds.findLast((each) => each.uid === uid)?.most !== most) bounds.push({ atMs: Date.now(), uid, most });
+  };
+  const owners: OwnerObservation[] = [];
+  const noteOwner = (machineSet: MachineSet) => {
+    const { uid: set } = machineSet.metadata;
+    const deployment = controllerOf(machineSet);
+    const last = owners.findLast((each) => each.set === set);
+    if (last === undefined || last.deployment !== deployment) owners.push({ atMs: Date.now(), set, deployment });
+  };
+
+  const watch = <T extends KubeObject>(resource: Resource<T>, seen: (object: T, isGone: boolean) => void) =>
+    startReflector({
+      ...{ client, ...(resource.namespaced && { namespace }), resource, logger: silent },
+      onEvent: (event) => {
+        if (event.kind !== 'synced') seen(event.object, event.kind === 'deleted');
+      },
+    });
+  const watches = [
+    watch(machines, note),
+    watch(nodes, noteNode),
+    watch(machineDeployments, noteBound),
+    watch(machineSets, noteOwner),
+  ];
+  const stop = () => Promise.all(watches.map((each) => each.stop()));
+  return { observations, nodeObservations, bounds, owners, stop };
 }

@@ -4,7 +4,7 @@ import { machineClasses, machineDeployments, machineSets, machines } from '../..
 import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
 import { names, searchAttributes } from '../../api/names.ts';
 import type { KubeObject, Resource } from '../../api/objects.ts';
-import { nodes } from '../../kube/core.ts';
+import { nodes, podDisruptionBudgets, pods } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type Acts, pickOne } from './act.ts';
 import type { Dice } from './dice.ts';
@@ -17,11 +17,11 @@ const quick = { timeoutMs: 5_000 };
 async function pickObject<T extends KubeObject>(world: World, dice: Dice, resource: Resource<T>): Promise<T> {
   const { items } = await world.control.list(resource, { namespace, ...quick });
   const others = items.filter(({ metadata }) => metadata.name !== untouched && !isOfUntouched(metadata.labels));
-  return pickOne(
-    dice,
-    others.toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1)),
-    resource.kind,
-  );
+  return pickOne(dice, others.toSorted(byName), resource.kind);
+}
+
+function byName(a: KubeObject, b: KubeObject): number {
+  return a.metadata.name < b.metadata.name ? -1 : 1;
 }
 
 function isOfUntouched(found: Readonly<Record<string, string>> = {}): boolean {
@@ -64,6 +64,32 @@ export const peopleActs: Acts = {
       const paused = !deployment.spec?.paused;
       tell(`${paused ? 'pauses' : 'resumes'} ${deployment.metadata.name}`);
       await change(world, deployment, { spec: { paused } });
+    },
+  },
+  'edit strategy': {
+    weight: 2,
+    async run(world, dice, tell) {
+      const deployment = await pickDeployment(world, dice);
+      const [maxSurge, maxUnavailable] = [dice.below(3), dice.below(3)];
+      const rolling = { type: 'RollingUpdate', rollingUpdate: { maxSurge, maxUnavailable } };
+      const strategy = dice.below(3) === 0 ? { type: 'Recreate', rollingUpdate: null } : rolling;
+      tell(`sets ${JSON.stringify(strategy)} in ${deployment.metadata.name}`);
+      await change(world, deployment, { spec: { strategy } });
+    },
+  },
+  'run pods': {
+    weight: 4,
+    async run({ control }, dice, tell) {
+      const { items } = await control.list(nodes, quick);
+      const { name: nodeName } = pickOne(dice, items.toSorted(byName), 'Node').metadata;
+      const name = `app-${dice.below(1_000)}`;
+      const metadata = { namespace, name, labels: { app: name } };
+      const minAvailable = dice.below(2);
+      tell(`runs pod ${name} on ${nodeName}; its budget keeps ${minAvailable}`);
+      const spec = { selector: { matchLabels: { app: name } }, minAvailable };
+      await control.create(podDisruptionBudgets, { metadata, spec }, quick);
+      const containers = [{ name: 'app', image: 'app' }];
+      await control.create(pods, { metadata, spec: { nodeName, containers } }, quick);
     },
   },
   'mark a machine': {

@@ -48,6 +48,7 @@ export const hiding = 'hiding of VMs';
 /** Timeouts are short, so that what a fault has broken is replaced within the run. */
 const timeouts = [
   ...['--machine-creation-timeout', '90s', '--machine-health-timeout', '15s', '--resource-exhausted-retry', '5s'],
+  ...['--machine-drain-timeout', '60s'],
 ];
 const flags = {
   controllers: [...timeouts, '--machine-safety-orphan-vms-period', '15s'],
