@@ -75,13 +75,13 @@ describe('what the machines of an owner wait for', () => {
       'what it owns to be released, after a deletion without that',
       { deleting: true, orphans: true },
       [set('new', 9, 1)],
-      'the Kubernetes garbage collector has to release what it owns, after a deletion with --cascade=orphan; if it does not, check kube-controller-manager',
+      'the Kubernetes garbage collector has to release what it owns, after a deletion with `--cascade=orphan`; if it does not, check kube-controller-manager',
     ],
     [
       'the machines of a set to be released',
       {},
       [{ ...set('old', 3), deleting: true, orphans: true }, set('new', 10)],
-      'the Kubernetes garbage collector has to release the machines of old, after a deletion with --cascade=orphan; if it does not, check kube-controller-manager',
+      'the Kubernetes garbage collector has to release the machines of old, after a deletion with `--cascade=orphan`; if it does not, check kube-controller-manager',
     ],
     ['nothing while it is not valid', { problem: 'spec.selector is missing' }, [set('new', 9, 1)], undefined],
   ])('is %s', (_name, change, sets, expected) => {

@@ -56,7 +56,7 @@ function healthWait({ asking, replacing }: OwnerHealth): string {
 /** What a deletion with `--cascade=orphan` waits for. */
 function releaseWait(kept: string): string {
   return (
-    `the Kubernetes garbage collector has to release ${kept}, after a deletion with --cascade=orphan; ` +
+    `the Kubernetes garbage collector has to release ${kept}, after a deletion with \`--cascade=orphan\`; ` +
     'if it does not, check kube-controller-manager'
   );
 }

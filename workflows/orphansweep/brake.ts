@@ -70,9 +70,9 @@ export function brake(
   const free = brakeRate === 0 ? 0 : Math.max(brakeCount, Math.floor((vms * brakeRate) / 100));
   const bound =
     brakeRate === 0
-      ? 'and with --orphan-brake-rate 0 every deletion needs approval'
-      : `but only ${free} may be deleted without approval: the larger of --orphan-brake-count ${brakeCount} and ` +
-        `${brakeRate} % of ${vms} listed VMs (--orphan-brake-rate)`;
+      ? 'and with `--orphan-brake-rate 0` every deletion needs approval'
+      : `but only ${free} may be deleted without approval: the larger of \`--orphan-brake-count ${brakeCount}\` and ` +
+        `${brakeRate} % of ${vms} listed VMs (\`--orphan-brake-rate\`)`;
   const whole = [
     ...(orphans > free ? [`there ${orphans === 1 ? 'is 1 orphan' : `are ${orphans} orphans`}, ${bound}`] : []),
     ...doubts,

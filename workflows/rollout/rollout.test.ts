@@ -243,7 +243,7 @@ describe('the workflow of an owner', () => {
     view = orphaning;
     await handle.signal(ownerObservedSignal, orphaning);
     await workflows.advanceUntil(async () => (await doing()) === 'waiting for the Kubernetes garbage collector');
-    expect((await handle.query(describeOwnerQuery)).waitsFor).toContain('after a deletion with --cascade=orphan');
+    expect((await handle.query(describeOwnerQuery)).waitsFor).toContain('after a deletion with `--cascade=orphan`');
 
     const released: OwnerView = { ...deleted, sets: [] };
     act = () => {

@@ -33,7 +33,7 @@ describe('a drain that a budget blocks', () => {
     expect(await described()).toMatchObject({
       doing: 'draining the node',
       waitingFor: 'the PodDisruptionBudget n/budget to allow the eviction of n/a, n/b and 5 more',
-      unblock: expect.stringMatching(/^Make the pods of the budget healthy.*`millwright drain --force m .* --skip /),
+      unblock: expect.stringMatching(/^Make the pods of the budget healthy.*`millwright drain --force m .*`--skip` /),
     });
     const waitsFor = 'the PodDisruptionBudget n/budget to allow the eviction of n/a, n/b and 5 more';
     await advanceUntil(() => cluster.written.at(-1)?.step?.waitsFor === waitsFor);

@@ -24,7 +24,7 @@ export async function drain(state: MachineState): Promise<PhaseOutcome> {
   if ((await findVmOwner(state, 'drain')) !== undefined) return done;
 
   const force = isForceWanted(state);
-  const unblock = `\`${commandLine('drain --force', state.ref)}\` deletes the pods, and --skip instead of --force leaves them.`;
+  const unblock = `\`${commandLine('drain --force', state.ref)}\` deletes the pods, and \`--skip\` instead of \`--force\` leaves them.`;
   try {
     const outcome = await drainNode(state, {
       purpose: 'deletion',
