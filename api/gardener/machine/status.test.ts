@@ -93,7 +93,7 @@ describe('toStatusPatch', () => {
       {
         type: 'HealthCheck',
         state: 'Processing',
-        description: 'Machine m is unhealthy - changing MachineState to Unknown',
+        description: 'Machine m is unhealthy - changing MachinePhase to Unknown',
       },
     ],
     [

@@ -130,7 +130,7 @@ const subjects: Readonly<Partial<Record<MachineStep['kind'], string>>> = {
 /** What is waited for comes after MCM's words, in which MCM looks for the step. */
 function progressText(machine: ReportedMachine, report: MachineReport, { kind, waitsFor }: MachineStep): string {
   if (kind === 'health') {
-    return `Machine ${machine.name} is unhealthy - changing MachineState to ${toReportedPhase(machine, report)}`;
+    return `Machine ${machine.name} is unhealthy - changing MachinePhase to ${toReportedPhase(machine, report)}`;
   }
   const subject = subjects[kind] ?? descriptions.creating;
   return waitsFor === undefined ? subject : `${subject}: waits for ${waitsFor}`;
