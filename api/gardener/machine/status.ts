@@ -111,11 +111,10 @@ function withPairs(text: string): string {
   return isPaired && depth === 0 ? text : text.replaceAll('[', '(').replaceAll(']', ')');
 }
 
-function typeOf({ kind, state }: MachineStep): OperationType {
+function typeOf({ kind }: MachineStep): OperationType {
   if (kind === 'health') return 'HealthCheck';
   if (kind === 'equipNode') return 'Update';
-  if (kind === 'deleteVm') return 'Delete';
-  if (kind === 'drain') return state === 'failed' ? 'DrainNode' : 'Delete';
+  if (kind === 'drain' || kind === 'deleteVm') return 'Delete';
   return 'Create';
 }
 
