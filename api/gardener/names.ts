@@ -254,7 +254,7 @@ export const operationTypes = {
   Create: 'the VM is created and its node joins',
   Update: 'the object is updated',
   InPlaceUpdate: 'the node is updated in place',
-  DrainNode: 'the node is drained',
+  DrainNode: 'the node is drained for an update in place',
   HealthCheck: 'the health of the node has changed',
   Delete: 'the machine is deleted',
 } as const;

@@ -255,7 +255,7 @@ describe('a drain', () => {
       return status?.lastOperation?.state === 'Failed' && status;
     });
     expect(lastOperation).toMatchObject({
-      type: 'DrainNode',
+      type: 'Delete',
       description: expect.stringContaining(
         `PodDisruptionBudget ${namespace}/${budget}: it requires zero voluntary evictions`,
       ),
@@ -335,7 +335,7 @@ describe('a drain', () => {
 
       const operation = await until('the status says it', async (see) => {
         const { lastOperation } = see(await control.get(machines, ref)).status ?? {};
-        return lastOperation?.type === 'DrainNode' && lastOperation.state === 'Failed' ? lastOperation : undefined;
+        return lastOperation?.type === 'Delete' && lastOperation.state === 'Failed' ? lastOperation : undefined;
       });
       const refusal = `failed calling webhook "${webhook}"`;
       expect(operation.description).toMatch(new RegExp(`^Initiate node drain: ${namespace}/${walled}: .*${refusal}`));

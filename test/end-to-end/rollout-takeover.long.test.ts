@@ -10,111 +10,11 @@ import { type Reflector, startReflector } from '../../kube/reflector.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { recordingLogger } from '../support/kube.ts';
 import { isActive, isAvailable } from '../support/machine-facts.ts';
-import { atStep, type McmMachine, type McmRollout, type McmSet, playMcm } from '../support/mcm.ts';
+import { type McmSet, playMcm } from '../support/mcm.ts';
+import { inPlace, leaveRollout, type McmRolloutLeft, rollouts } from '../support/mcm-states.ts';
 import { until } from '../support/until.ts';
 
-/** What MCM puts on each Node of a deployment that rolls out, and on those of old sets. */
-const kept = { [annotations.scaleDownDisabled]: 'true', [annotations.scaleDownDisabledByMcm]: 'true' };
-const fresh: McmMachine = { vm: 'joined', phase: 'Running', node: { metadata: { annotations: kept } } };
-const old: McmMachine = { ...fresh, node: { ...fresh.node, spec: { taints: [taints.preferNoSchedule] } } };
-const unmarked: McmMachine = { vm: 'joined', phase: 'Running' };
-const pending: McmMachine = {
-  ...{ vm: 'made', phase: 'Pending', current: { timeoutActive: true } },
-  operation: { type: 'Create', state: 'Processing', description: 'Creating machine on cloud provider' },
-};
-const deleting: McmMachine = {
-  ...{ vm: 'joined', phase: 'Terminating', isDeleted: true, operation: atStep('drain', 'VM status: found. ') },
-  node: { ...old.node, spec: { ...old.node?.spec, unschedulable: true } },
-};
-const tainted = { annotations: { [annotations.preferNoSchedule]: 'True' } };
-const rolling = { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } };
-
-interface Left extends Omit<McmRollout, 'replicas' | 'strategy' | 'current'> {
-  /** Default: 2. */
-  readonly current?: string;
-  /** Machines of each set, the oldest set first. */
-  readonly machines: readonly (readonly McmMachine[])[];
-  /** VMs that are still to be made, and machines that stay. */
-  readonly expected: {
-    readonly made: number;
-    readonly kept: number;
-    readonly sets?: number;
-    readonly revision: string;
-  };
-}
-
-/** Rollouts of three machines with one more allowed, at the points at which MCM may stop. */
-const rollouts: Readonly<Record<string, Left>> = {
-  'before-the-new-set': {
-    sets: [{ version: '1', replicas: 3 }],
-    machines: [[unmarked, unmarked, unmarked]],
-    expected: { made: 3, kept: 0, sets: 2, revision: '2' },
-    reason: 'NewMachineSetAvailable',
-  },
-  'before-its-first-machine': {
-    sets: [
-      { version: '1', replicas: 3 },
-      { version: '2', replicas: 1 },
-    ],
-    machines: [[unmarked, unmarked, unmarked], []],
-    expected: { made: 3, kept: 0, revision: '2' },
-    reason: 'NewMachineSetCreated',
-  },
-  'before-it-joins': {
-    sets: [
-      { version: '1', replicas: 3, marks: tainted },
-      { version: '2', replicas: 1 },
-    ],
-    machines: [[old, old, old], [pending]],
-    expected: { made: 2, kept: 1, revision: '2' },
-  },
-  'half-way': {
-    sets: [
-      { version: '1', replicas: 2, marks: tainted },
-      { version: '2', replicas: 1 },
-    ],
-    machines: [[old, old, deleting], [fresh]],
-    expected: { made: 2, kept: 1, revision: '2' },
-  },
-  'before-the-last-old-one-is-gone': {
-    sets: [
-      { version: '1', replicas: 0, marks: tainted },
-      { version: '2', replicas: 3 },
-    ],
-    machines: [[deleting], [fresh, fresh, fresh]],
-    expected: { made: 0, kept: 3, revision: '2' },
-  },
-  'before-the-marks-are-off': {
-    sets: [
-      { version: '1', replicas: 0, marks: tainted },
-      { version: '2', replicas: 3 },
-    ],
-    machines: [[], [fresh, fresh, fresh]],
-    expected: { made: 0, kept: 3, revision: '2' },
-  },
-  'after-a-second-template': {
-    current: '3',
-    sets: [
-      { version: '1', replicas: 2, marks: tainted },
-      { version: '2', replicas: 1, marks: tainted },
-      { version: '3', replicas: 1 },
-    ],
-    machines: [[old, old], [old], [pending]],
-    expected: { made: 2, kept: 1, revision: '3' },
-  },
-  'after-it-went-back': {
-    current: '1',
-    sets: [
-      { version: '1', replicas: 2, marks: tainted },
-      { version: '2', replicas: 2 },
-    ],
-    machines: [
-      [old, old],
-      [fresh, fresh],
-    ],
-    expected: { made: 1, kept: 2, revision: '3' },
-  },
-};
+const { candidateForUpdate, selectedForUpdate, updateResult } = labels;
 
 describe('a rollout that MCM leaves half done', () => {
   let millwright: Installation;
@@ -144,72 +44,10 @@ describe('a rollout that MCM leaves half done', () => {
     mostSelected = Math.max(mostSelected, nodeWatch.store.list().filter(isSelected).length);
   }
 
-  async function leave(name: string, left: Left): Promise<void> {
-    const { current = '2', machines: ofSets, ...rest } = left;
-    const sets = await mcm.rollout(name, { replicas: 3, strategy: rolling, current, ...rest });
+  async function leave(name: string, left: McmRolloutLeft): Promise<void> {
+    const { sets, machines: all } = await leaveRollout(mcm, name, left);
     made.set(name, sets);
-    const all = ofSets.flatMap((own, i) =>
-      own.map((each, k) => {
-        const metadata = { annotations: { version: left.sets[i]?.version } };
-        return mcm.machine(`${name}-${i}-${k}`, { ...each, set: sets[i]!, metadata });
-      }),
-    );
-    before.set(name, await Promise.all(all));
-  }
-
-  const ofInPlace = (labelled: readonly string[], reason: string, more: McmMachine['node'] = {}): McmMachine => ({
-    ...{ vm: 'joined', phase: 'Running' },
-    node: {
-      metadata: {
-        ...more.metadata,
-        annotations: kept,
-        labels: Object.fromEntries(labelled.map((each) => [each, 'true'])),
-      },
-      spec: { taints: [taints.preferNoSchedule], ...more.spec },
-      status: {
-        conditions: [
-          { type: 'Ready', status: 'True' },
-          { type: 'InPlaceUpdate', status: 'True', reason },
-        ],
-      },
-    },
-  });
-  const { candidateForUpdate, selectedForUpdate, updateResult } = labels;
-  const taken = [candidateForUpdate, selectedForUpdate];
-  const cordoned = { spec: { unschedulable: true } };
-  const operation = {
-    ...{ type: 'InPlaceUpdate', state: 'Processing', description: 'Node drain successful. Node is ready for update' },
-  };
-
-  /** Five machines, of which three may be away: one is drained, one waits for its agent, and one waits for its hand-over. */
-  async function leaveInPlace(): Promise<void> {
-    const sets = await mcm.rollout('in-place', {
-      replicas: 5,
-      current: '2',
-      strategy: {
-        type: 'InPlaceUpdate',
-        ...{ inPlaceUpdate: { maxSurge: 0, maxUnavailable: 3, orchestrationType: 'Auto' } },
-      },
-      sets: [
-        { version: '1', replicas: 5, marks: { labels: { [labels.scaleUpDisabled]: 'true' }, ...tainted } },
-        { version: '2', replicas: 0 },
-      ],
-    });
-    made.set('in-place', sets);
-    const updated = ofInPlace(taken, 'UpdateSuccessful', cordoned);
-    const result = { [updateResult]: updateResults.successful };
-    const left: Readonly<Record<string, McmMachine>> = {
-      waiting: ofInPlace([candidateForUpdate], 'CandidateForUpdate'),
-      'waiting-too': ofInPlace([candidateForUpdate], 'CandidateForUpdate'),
-      draining: ofInPlace(taken, 'SelectedForUpdate'),
-      updating: { ...ofInPlace(taken, 'ReadyForUpdate', cordoned), phase: 'InPlaceUpdating', operation },
-      updated,
-    };
-    const all = Object.entries(left).map(([name, each]) =>
-      mcm.machine(`in-place-${name}`, { ...each, set: sets[0]!, metadata: { annotations: { version: '1' } } }),
-    );
-    before.set('in-place', await Promise.all(all));
-    await millwright.target.patch(nodes, { name: 'in-place-updated' }, mergePatch({ metadata: { labels: result } }));
+    before.set(name, all);
   }
 
   /** The agent on a Node of the update in place, and whoever sees its critical components run again. */
@@ -229,7 +67,7 @@ describe('a rollout that MCM leaves half done', () => {
     mcm = playMcm(millwright);
     await mcm.protectSources();
     for (const [name, left] of Object.entries(rollouts)) await leave(name, left);
-    await leaveInPlace();
+    await leave('in-place', inPlace);
     vmsBefore = (await millwright.cloud.vms({ all: true })).map(({ id }) => id);
 
     const { control, target, namespace } = millwright;

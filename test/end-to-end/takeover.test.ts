@@ -7,191 +7,15 @@ import type { KubeObject, Resource } from '../../api/objects.ts';
 import { leases, nodes, pods } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
-import { atStep, type McmMachine, playMcm, secondsAgo } from '../support/mcm.ts';
+import { type McmMachine, playMcm } from '../support/mcm.ts';
 import { readAsMcm } from '../support/mcm-reader.ts';
+import { creating, deleting, replaced, resting } from '../support/mcm-states.ts';
 import { reportCondition } from '../support/node-conditions.ts';
 import { refOf } from '../support/refs.ts';
 import { until } from '../support/until.ts';
 
 /** Kubelets report once and no more, so that only Millwright writes to Nodes. */
 const never = 2 ** 31 - 1;
-const notReady = { conditions: [{ type: 'Ready', status: 'Unknown', reason: 'NodeStatusUnknown' }] };
-const inAnHour = () => secondsAgo(-3_600);
-const exhausted = {
-  operation: {
-    type: 'Create',
-    state: 'Failed',
-    description:
-      'Cloud provider message - machine codes error: code = [ResourceExhausted] message = [no capacity in zone a]',
-  },
-  errorCode: 'ResourceExhausted',
-};
-const unhealthy = {
-  operation: {
-    type: 'HealthCheck',
-    state: 'Processing',
-    description: 'Machine is unhealthy - changing MachineState to Unknown. Node conditions: []',
-  },
-};
-const cordoned = {
-  spec: { unschedulable: true },
-  status: { conditions: [{ type: 'Terminating', status: 'True', reason: 'ScaleDown' }] },
-};
-const terminating = { phase: 'Terminating', isDeleted: true } as const;
-const keptFromAutoscaler = { [annotations.scaleDownDisabled]: 'true', [annotations.scaleDownDisabledByMcm]: 'true' };
-
-/** A machine that MCM v0.62 has preserved in Failed: it has cordoned and drained the Node. */
-function preservedFailed(reason: string, marks: Pick<McmMachine, 'metadata' | 'node'>): McmMachine {
-  const message = 'Preserved node drained successfully. Machine preserved until 2030-01-01 00:00:00 +0000 UTC.';
-  const preserved = { type: 'Preserved', status: 'True', reason, message };
-  return {
-    vm: 'joined',
-    phase: 'Failed',
-    operation: { ...unhealthy.operation, state: 'Failed' },
-    current: { preserveExpiryTime: inAnHour() },
-    ...marks,
-    node: {
-      ...marks.node,
-      spec: { unschedulable: true },
-      status: { conditions: [...notReady.conditions, preserved] },
-    },
-  };
-}
-
-/** Machines that need nothing. */
-const resting: Readonly<Record<string, McmMachine>> = {
-  running: { vm: 'joined', phase: 'Running' },
-  'running-too': { vm: 'joined', phase: 'Running' },
-  unknown: {
-    vm: 'joined',
-    phase: 'Unknown',
-    ...unhealthy,
-    current: { timeoutActive: true, lastUpdateTime: secondsAgo(0) },
-    node: { status: notReady },
-  },
-  'preserved-failed': preservedFailed('Preserved by user.', {
-    metadata: { annotations: { [annotations.lastAppliedNodePreserveValue]: 'now' } },
-    node: { metadata: { annotations: { [annotations.preserve]: 'now', ...keptFromAutoscaler } } },
-  }),
-  'preserved-by-set': preservedFailed('Preserved by MCM.', {
-    metadata: { annotations: { [annotations.preserve]: 'auto-preserved' } },
-    node: { metadata: { annotations: keptFromAutoscaler } },
-  }),
-  'preserved-running': {
-    vm: 'joined',
-    phase: 'Running',
-    current: { preserveExpiryTime: inAnHour() },
-    metadata: { annotations: { [annotations.preserve]: 'now' } },
-    node: {
-      metadata: { annotations: keptFromAutoscaler },
-      status: {
-        conditions: [
-          { type: 'Ready', status: 'True' },
-          {
-            type: 'Preserved',
-            status: 'True',
-            reason: 'Preserved by user.',
-            message: 'Machine preserved until 2030-01-01 00:00:00 +0000 UTC.',
-          },
-        ],
-      },
-    },
-  },
-  updating: {
-    vm: 'joined',
-    phase: 'InPlaceUpdating',
-    operation: {
-      type: 'InPlaceUpdate',
-      state: 'Processing',
-      description: 'Node drain successful. Node is ready for update',
-    },
-    node: {
-      metadata: { labels: { [labels.selectedForUpdate]: 'true' } },
-      spec: { unschedulable: true },
-      status: {
-        conditions: [
-          { type: 'Ready', status: 'True' },
-          { type: 'InPlaceUpdate', status: 'True', reason: 'ReadyForUpdate' },
-        ],
-      },
-    },
-  },
-  available: { vm: 'made', isLabelled: false, phase: 'Available' },
-};
-
-/** Creations that are under way, with whether a VM is still to be made. */
-const creating: Readonly<Record<string, McmMachine & { readonly needsVm: boolean }>> = {
-  'new-without-vm': { vm: 'none', needsVm: true },
-  'refused-without-vm': { vm: 'none', phase: 'CrashLoopBackOff', ...exhausted, needsVm: true },
-  'new-with-vm': { vm: 'made', isNamed: false, needsVm: false },
-  'refused-with-vm': { vm: 'made', isNamed: false, phase: 'CrashLoopBackOff', ...exhausted, needsVm: false },
-  'named-without-phase': { vm: 'made', needsVm: false },
-  'not-initialized': {
-    vm: 'made',
-    phase: 'CrashLoopBackOff',
-    operation: { type: 'Create', state: 'Failed', description: 'Initialize VM Instance failed' },
-    errorCode: 'Uninitialized',
-    needsVm: false,
-  },
-  pending: {
-    vm: 'made',
-    phase: 'Pending',
-    operation: { type: 'Create', state: 'Processing', description: 'Creating machine on cloud provider' },
-    current: { timeoutActive: true },
-    needsVm: false,
-  },
-};
-
-/** Machines that their owner replaces: one that has failed, and one of the old set of a rollout. */
-const replaced: Readonly<Record<string, McmMachine>> = {
-  failed: {
-    vm: 'joined',
-    phase: 'Failed',
-    operation: { ...unhealthy.operation, state: 'Failed' },
-    node: { status: notReady },
-  },
-  outdated: { vm: 'joined', phase: 'Running' },
-};
-
-/** Deletions at every step, also as MCM leaves them where a step was refused. */
-const deleting: Readonly<Record<string, McmMachine>> = {
-  'deleted-running': { vm: 'joined', phase: 'Running', isDeleted: true },
-  'deleted-by-set': {
-    vm: 'joined',
-    ...terminating,
-    operation: { type: 'Delete', state: 'Processing', description: 'Deleting machine from cloud provider' },
-  },
-  'at-vm-status': { vm: 'joined', ...terminating, operation: atStep('getVmStatus') },
-  'at-vm-status-unnamed': { vm: 'none', ...terminating, operation: atStep('getVmStatus') },
-  'at-vm-status-unnamed-with-vm': { vm: 'made', isNamed: false, ...terminating, operation: atStep('getVmStatus') },
-  'at-drain': { vm: 'joined', ...terminating, operation: atStep('drain', 'VM status: found. '), node: cordoned },
-  'at-refused-drain': {
-    vm: 'joined',
-    ...terminating,
-    operation: { ...atStep('drain', 'Drain failed due to - [no]. '), type: 'DrainNode', state: 'Failed' },
-    node: cordoned,
-  },
-  'at-volumes': {
-    vm: 'joined',
-    ...terminating,
-    operation: atStep('deleteVolumeAttachments', 'Force drain successful. '),
-    node: cordoned,
-  },
-  'at-vm': { vm: 'joined', ...terminating, operation: atStep('deleteVm', 'Drain successful. '), node: cordoned },
-  'at-refused-vm': {
-    vm: 'joined',
-    ...terminating,
-    operation: {
-      ...atStep('deleteVm', 'VM deletion failed due to - machine codes error: code = [Internal] message = [no]. '),
-      state: 'Failed',
-    },
-    node: cordoned,
-  },
-  'vm-is-gone': { vm: 'gone', hasNode: true, ...terminating, operation: atStep('deleteVm'), node: cordoned },
-  'at-node': { vm: 'gone', hasNode: true, ...terminating, operation: atStep('deleteNode'), node: cordoned },
-  'at-finalizer': { vm: 'gone', ...terminating, operation: atStep('removeFinalizer') },
-};
-
 describe('a fleet that MCM leaves', () => {
   let millwright: Installation;
   let mcm: ReturnType<typeof playMcm>;
@@ -206,15 +30,21 @@ describe('a fleet that MCM leaves', () => {
       cloud: { statusUpdateMs: never },
     });
     mcm = playMcm(millwright);
-    await millwright.createClass('old');
     await mcm.protectSources();
     const pool = await mcm.deployment('takeover', 2, 2);
-    const frozen = await mcm.deployment('takeover-frozen', 2, 1, true);
+    const frozen = await mcm.deployment('takeover-frozen', 2, 1, 5);
     const leave = (left: Readonly<Record<string, McmMachine>>, set?: typeof pool) =>
       Object.entries(left).map(([name, each]) => mcm.machine(`takeover-${name}`, { ...each, ...(set && { set }) }));
     const failed = await mcm.deployment('takeover-failed', 2, 0);
-    const rolling = await mcm.deployment('takeover-rolling', 2, 1);
-    const old = await mcm.oldSet('takeover-rolling', 1);
+    const [old, rolling] = await mcm.rollout('takeover-rolling', {
+      replicas: 2,
+      current: '2',
+      strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: 1, maxUnavailable: 0 } },
+      sets: [
+        { version: '1', replicas: 1, marks: { annotations: { [annotations.preferNoSchedule]: 'True' } } },
+        { version: '2', replicas: 2 },
+      ],
+    });
     const { running, 'running-too': runningToo, 'preserved-failed': preserved, ...others } = resting;
     await Promise.all([
       ...leave({ running: running!, 'running-too': runningToo! }, pool),
@@ -240,7 +70,7 @@ describe('a fleet that MCM leaves', () => {
   const keyOf = (name: string) => ({ namespace: millwright.namespace, name: `takeover-${name}` });
   const restingNames = [...Object.keys(resting), 'frozen', 'rolled'].map((name) => `takeover-${name}`);
 
-  const isReplacement = (name: string) => /^takeover-(failed|rolling|frozen)-5f8b7-/.test(name);
+  const isReplacement = (name: string) => /^takeover-((failed|frozen)-5f8b7|rolling-1mcm1)-/.test(name);
   const vmNames = async (options = { all: false }) =>
     (await millwright.cloud.vms(options)).map(({ name }) => name).toSorted();
 

@@ -1,16 +1,26 @@
-/** Plays machine-controller-manager (MCM): leaves objects, VMs and Nodes as it does, without any mark of Millwright. */
+/**
+ * Plays machine-controller-manager (MCM): leaves objects, VMs and Nodes as v0.62.1 does, without any mark of Millwright.
+ * test/end-to-end/played-mcm.long.test.ts compares them with those of MCM itself.
+ */
 import { createVm, deleteResource } from '../../activities/providers/simulated/client.ts';
 import { annotations, deletionSteps, finalizers, labels } from '../../api/gardener/names.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { KubeObject, NewObject, Resource } from '../../api/objects.ts';
 import { type Node, nodes, secrets } from '../../kube/core.ts';
-import { mergePatch } from '../../kube/patch.ts';
+import { mergePatch, strategicMergePatch } from '../../kube/patch.ts';
 import { type Installation, plainSecret } from './installation.ts';
 import { until } from './until.ts';
 
 /** How far the VM of a machine is: `joined` is one whose Node MCM has marked. */
 type VmState = 'none' | 'made' | 'joined' | 'gone';
+
+interface Condition {
+  readonly type: string;
+  readonly status: string;
+  readonly reason: string;
+  readonly message?: string;
+}
 
 type NodeSpec = { readonly unschedulable?: boolean; readonly taints?: readonly object[] };
 
@@ -24,13 +34,20 @@ export interface McmMachine {
   /** Whether its Node is there. Default: as its VM. */
   readonly hasNode?: boolean;
   readonly phase?: string;
+  /** `<machine>` in its description stands for the name. Default: it has joined. */
   readonly operation?: { readonly type: string; readonly state: string; readonly description: string };
   readonly errorCode?: string;
+  /** Conditions of the Machine that are still other ones than those of its Node. */
+  readonly conditions?: readonly Condition[];
   /** More of `status.currentStatus`. */
   readonly current?: object;
   readonly metadata?: { readonly labels?: object; readonly annotations?: object };
-  /** What is changed on its Node. */
-  readonly node?: { readonly metadata?: object; readonly spec?: NodeSpec; readonly status?: object };
+  /** What is changed on its Node. Its conditions are added to those of the kubelet. */
+  readonly node?: {
+    readonly metadata?: object;
+    readonly spec?: NodeSpec;
+    readonly conditions?: readonly Condition[];
+  };
   /** It is being deleted. */
   readonly isDeleted?: true;
   /** UID of its MachineSet. */
@@ -48,28 +65,40 @@ export interface McmRollout {
   readonly replicas: number;
   /** Version of the deployment's template. */
   readonly current: string;
-  readonly strategy: { readonly type: string; readonly rollingUpdate?: { readonly maxSurge: number } };
+  readonly strategy: {
+    readonly type: string;
+    readonly rollingUpdate?: { readonly maxSurge: number; readonly maxUnavailable: number };
+  };
   /** The oldest first: its revision is 1. */
   readonly sets: readonly {
     readonly version: string;
     readonly replicas: number;
     readonly marks?: { readonly labels?: object; readonly annotations?: object };
   }[];
-  /** Of the condition Progressing. Default: MachineSetUpdated. */
-  readonly reason?: string;
+  /** Of the deployment. Default: that of the last set. */
+  readonly revision?: number;
+  /** Of the condition Progressing, which is about the last set. Default: MachineSetUpdated. */
+  readonly reason?: keyof typeof progress;
 }
 
-/** As Go writes it: what is not set is null or empty. */
+/** Messages of the condition Progressing by its reason. */
+const progress = {
+  NewMachineSetCreated: (set: string) => `Created new machine set "${set}"`,
+  MachineSetUpdated: (set: string) => `MachineSet "${set}" is progressing.`,
+  NewMachineSetAvailable: (set: string) => `MachineSet "${set}" has successfully progressed.`,
+} as const;
+
+/** As MCM before v0.62 writes it, with a time that is null: Millwright has to read that, too. */
 const nodeTemplate = {
   metadata: { creationTimestamp: null, labels: { pool: 'workers' }, annotations: { owner: 'somebody' } },
   spec: { taints: [{ key: 'dedicated', value: 'workers', effect: 'PreferNoSchedule' }] },
 };
-const machineSpec = { class: { kind: 'MachineClass', name: 'small' }, drainTimeout: '2h0m0s', nodeTemplate };
-const joinedOperation = (name: string) => ({
+export const machineSpec = { class: { kind: 'MachineClass', name: 'small' }, drainTimeout: '2h0m0s', nodeTemplate };
+const joined = {
   type: 'Create',
   state: 'Successful',
-  description: `Machine ${name} successfully joined the cluster`,
-});
+  description: 'Machine <machine> successfully joined the cluster',
+};
 
 /** Time of a status as Go writes it, so many seconds ago. */
 export function secondsAgo(seconds: number): string {
@@ -111,7 +140,12 @@ export function playMcm({ namespace, control, target, cloud }: Installation) {
     const taints = [...spec.taints, ...(more.spec?.taints ?? [])];
     await target.patch(nodes, { name }, mergePatch({ metadata: marks, spec: { ...more.spec, taints } }));
     await target.patch(nodes, { name }, mergePatch({ metadata: more.metadata ?? {} }));
-    return target.patch(nodes, { name }, mergePatch({ status: more.status ?? {} }), { subresource: 'status' });
+    const at = secondsAgo(60);
+    const conditions = (more.conditions ?? []).map((condition) => ({
+      ...{ lastTransitionTime: at, ...(condition.type === 'Terminating' && { lastHeartbeatTime: at }) },
+      ...condition,
+    }));
+    return target.patch(nodes, { name }, strategicMergePatch({ status: { conditions } }), { subresource: 'status' });
   }
 
   async function removeVm(name: string, id: string): Promise<void> {
@@ -143,8 +177,13 @@ export function playMcm({ namespace, control, target, cloud }: Installation) {
       await control.patch(secrets, secret, mergePatch({ metadata: { finalizers: [finalizers.secret] } }));
     },
 
-    /** A MachineDeployment with its MachineSet, at rest: `has` of its machines exist and are available. */
-    async deployment(name: string, replicas: number, has: number, isFrozen = false): Promise<McmSet> {
+    /**
+     * A MachineDeployment with its MachineSet, without a rollout: so many of its machines are available.
+     * @param frozenAt with so many machines it was frozen. Left out: it is not
+     */
+    async deployment(name: string, replicas: number, available: number, frozenAt?: number): Promise<McmSet> {
+      const isFrozen = frozenAt !== undefined;
+      const count = frozenAt ?? replicas;
       const frozen = isFrozen ? { freeze: 'True' } : {};
       const hash = String(1_000_000 + name.length);
       const own = { [labels.name]: name };
@@ -154,7 +193,7 @@ export function playMcm({ namespace, control, target, cloud }: Installation) {
       const marks = { namespace, finalizers: [finalizers.machine] };
       const revision = { [annotations.revision]: '1' };
       const deployment = await create(machineDeployments, {
-        metadata: { ...marks, name, annotations: revision, labels: { ...own, ...frozen } },
+        metadata: { ...marks, name, annotations: revision, labels: frozen },
         spec: { replicas, selector: { matchLabels: own }, strategy, template },
       });
       const set = await create(machineSets, {
@@ -176,21 +215,22 @@ export function playMcm({ namespace, control, target, cloud }: Installation) {
           template: { ...template, metadata: { creationTimestamp: null, labels: hashed } },
         },
       });
-      const counts = { replicas: has, readyReplicas: has, availableReplicas: has };
+      // Go leaves out a count that is 0.
+      const ready = available === 0 ? {} : { readyReplicas: available, availableReplicas: available };
       const at = secondsAgo(3_600);
-      const freeze = { type: 'Frozen', status: 'True', lastTransitionTime: at, reason: 'OverShootingReplicaCount' };
+      const limit = replicas + 3;
+      const message = `The number of machines backing MachineSet: ${set.metadata.name} is ${frozenAt} >= ${limit} which is the Max-ScaleUp-Limit`;
+      const freeze = { type: 'Frozen', status: 'True', reason: 'OverShootingReplicaCount', message };
       await putStatus(machineSets, set.metadata.name, {
-        ...counts,
-        fullyLabeledReplicas: has,
-        observedGeneration: 1,
-        ...(isFrozen && { machineSetCondition: [freeze] }),
-        lastOperation: { lastUpdateTime: null },
+        ...{ replicas: count, fullyLabeledReplicas: count, ...ready, observedGeneration: 1 },
+        ...(isFrozen && { machineSetCondition: [{ ...freeze, lastTransitionTime: at }] }),
+        lastOperation: { lastUpdateTime: at },
       });
       const condition = (type: string, status: string, reason: string, message: string) => ({
         ...{ type, status, lastUpdateTime: at, lastTransitionTime: at, reason, message },
       });
-      const available =
-        has === replicas
+      const minimum =
+        available === replicas
           ? condition('Available', 'True', 'MinimumReplicasAvailable', 'Deployment has minimum availability.')
           : condition(
               'Available',
@@ -199,45 +239,20 @@ export function playMcm({ namespace, control, target, cloud }: Installation) {
               'Deployment does not have minimum availability.',
             );
       await putStatus(machineDeployments, name, {
-        ...counts,
-        updatedReplicas: has,
-        unavailableReplicas: replicas - has,
-        observedGeneration: 1,
+        ...{ replicas: count, updatedReplicas: count, ...ready, observedGeneration: 1 },
+        ...(available < replicas && { unavailableReplicas: replicas - available }),
         conditions: [
-          available,
+          minimum,
           condition(
             'Progressing',
             'True',
             'NewMachineSetAvailable',
-            `MachineSet "${set.metadata.name}" has successfully progressed.`,
+            progress.NewMachineSetAvailable(set.metadata.name),
           ),
-          ...(isFrozen ? [condition('Frozen', 'True', 'MachineDeploymentStateSync', 'a set is frozen')] : []),
+          ...(isFrozen ? [{ ...freeze, lastUpdateTime: at, lastTransitionTime: at }] : []),
         ],
       });
       return { name: set.metadata.name, uid: set.metadata.uid, labels: hashed };
-    },
-
-    /** A set of an earlier template of a deployment, with another class, in the middle of a rollout. */
-    async oldSet(of: string, replicas: number): Promise<McmSet> {
-      const deployment = await control.get(machineDeployments, { namespace, name: of });
-      const hashed = { [labels.name]: of, [labels.templateHash]: '66' };
-      const spec = { ...machineSpec, class: { kind: 'MachineClass', name: 'old' } };
-      const { metadata } = await create(machineSets, {
-        metadata: {
-          namespace,
-          finalizers: [finalizers.machine],
-          name: `${of}-66d44`,
-          labels: hashed,
-          annotations: {
-            [annotations.revision]: '0',
-            [annotations.desiredReplicas]: '2',
-            [annotations.maxReplicas]: '3',
-          },
-          ownerReferences: [referenceTo('MachineDeployment', deployment)],
-        },
-        spec: { replicas, selector: { matchLabels: hashed }, template: { metadata: { labels: hashed }, spec } },
-      });
-      return { name: metadata.name, uid: metadata.uid, labels: hashed };
     },
 
     /**
@@ -245,17 +260,16 @@ export function playMcm({ namespace, control, target, cloud }: Installation) {
      * replicas that MCM has given them so far. The template of the deployment is that of `current`.
      */
     async rollout(name: string, left: McmRollout): Promise<McmSet[]> {
-      const { replicas, current, strategy, sets, reason = 'MachineSetUpdated' } = left;
+      const { replicas, current, strategy, sets, revision = sets.length, reason = 'MachineSetUpdated' } = left;
       const own = { [labels.name]: name };
       const templateOf = (version: string, more = {}) => ({
         metadata: { creationTimestamp: null, annotations: { version }, labels: { ...own, ...more } },
         spec: machineSpec,
       });
-      const newest = sets.find(({ version }) => version === current) ?? sets.at(-1);
       const deployment = await create(machineDeployments, {
         metadata: {
-          ...{ namespace, name, finalizers: [finalizers.machine], labels: own },
-          annotations: { [annotations.revision]: String(sets.length) },
+          ...{ namespace, name, finalizers: [finalizers.machine] },
+          annotations: { [annotations.revision]: String(revision) },
         },
         spec: { replicas, selector: { matchLabels: own }, strategy, template: templateOf(current) },
       });
@@ -279,7 +293,8 @@ export function playMcm({ namespace, control, target, cloud }: Installation) {
             ownerReferences: [referenceTo('MachineDeployment', deployment)],
           },
           spec: {
-            ...{ replicas: had, machineClass: {}, selector: { matchLabels: hashed } },
+            ...(had > 0 && { replicas: had }),
+            ...{ machineClass: {}, selector: { matchLabels: hashed } },
             template: templateOf(version, hash),
           },
         });
@@ -287,13 +302,13 @@ export function playMcm({ namespace, control, target, cloud }: Installation) {
       }
       const at = secondsAgo(60);
       const times = { lastUpdateTime: at, lastTransitionTime: at };
-      const newName = made[newest === undefined ? 0 : sets.indexOf(newest)]?.name;
-      const message = `MachineSet "${newName}" is progressing.`;
+      const message = 'Deployment has minimum availability.';
+      const newest = made.at(-1)?.name ?? '';
       await putStatus(machineDeployments, name, {
         observedGeneration: 1,
         conditions: [
-          { type: 'Available', status: 'True', reason: 'MinimumReplicasAvailable', message: 'available', ...times },
-          { type: 'Progressing', status: 'True', reason, message, ...times },
+          { type: 'Available', status: 'True', reason: 'MinimumReplicasAvailable', message, ...times },
+          { type: 'Progressing', status: 'True', reason, message: progress[reason](newest), ...times },
         ],
       });
       return made;
@@ -311,6 +326,7 @@ export function playMcm({ namespace, control, target, cloud }: Installation) {
         metadata: {
           namespace,
           name,
+          ...(set && { generateName: `${set.name}-` }),
           finalizers: [finalizers.machine],
           labels: { ...set?.labels, ...(isLabelled && { [labels.node]: name }), ...metadata.labels },
           annotations: { ...(isNamed && { [annotations.priority]: '3' }), ...metadata.annotations },
@@ -318,14 +334,19 @@ export function playMcm({ namespace, control, target, cloud }: Installation) {
         },
         spec: { ...machineSpec, ...(isNamed && id !== undefined && { providerID: `simulated:///here/${id}` }) },
       });
-      const { phase = '', operation = joinedOperation(name), errorCode, current } = left;
+      const { phase = '', operation = joined, errorCode, current } = left;
+      // Those of the Node of a machine that terminates are not copied any more.
+      const conditions = node?.status?.conditions
+        ?.filter(({ type }) => type !== 'Terminating')
+        .map((condition) => ({ ...condition, ...left.conditions?.find(({ type }) => type === condition.type) }));
       if (left.isDeleted) await control.delete(machines, { namespace, name });
       if (phase !== '') {
         await putStatus(machines, name, {
-          conditions: node?.status?.conditions ?? [],
+          ...(conditions && { conditions }),
           currentStatus: { phase, lastUpdateTime: secondsAgo(60), ...current },
           lastOperation: {
             ...operation,
+            description: operation.description.replaceAll('<machine>', name),
             lastUpdateTime: secondsAgo(60),
             ...(errorCode !== undefined && { errorCode }),
           },

@@ -93,7 +93,7 @@ describe('toStatusPatch', () => {
       {
         type: 'HealthCheck',
         state: 'Processing',
-        description: 'Machine m is unhealthy - changing MachineState to Unknown',
+        description: 'Machine m is unhealthy - changing MachinePhase to Unknown',
       },
     ],
     [
@@ -118,7 +118,7 @@ describe('toStatusPatch', () => {
     [
       { kind: 'drain', state: 'failed', message: 'no answer', code: 'Unknown' },
       'deleting',
-      { type: 'DrainNode', state: 'Failed', description: 'Initiate node drain: no answer' },
+      { type: 'Delete', state: 'Failed', description: 'Initiate node drain: no answer' },
     ],
     [
       { kind: 'deleteVm', state: 'processing' },

@@ -111,11 +111,10 @@ function withPairs(text: string): string {
   return isPaired && depth === 0 ? text : text.replaceAll('[', '(').replaceAll(']', ')');
 }
 
-function typeOf({ kind, state }: MachineStep): OperationType {
+function typeOf({ kind }: MachineStep): OperationType {
   if (kind === 'health') return 'HealthCheck';
   if (kind === 'equipNode') return 'Update';
-  if (kind === 'deleteVm') return 'Delete';
-  if (kind === 'drain') return state === 'failed' ? 'DrainNode' : 'Delete';
+  if (kind === 'drain' || kind === 'deleteVm') return 'Delete';
   return 'Create';
 }
 
@@ -130,7 +129,7 @@ const subjects: Readonly<Partial<Record<MachineStep['kind'], string>>> = {
 /** What is waited for comes after MCM's words, in which MCM looks for the step. */
 function progressText(machine: ReportedMachine, report: MachineReport, { kind, waitsFor }: MachineStep): string {
   if (kind === 'health') {
-    return `Machine ${machine.name} is unhealthy - changing MachineState to ${toReportedPhase(machine, report)}`;
+    return `Machine ${machine.name} is unhealthy - changing MachinePhase to ${toReportedPhase(machine, report)}`;
   }
   const subject = subjects[kind] ?? descriptions.creating;
   return waitsFor === undefined ? subject : `${subject}: waits for ${waitsFor}`;
