@@ -125,8 +125,11 @@ export async function liveWithMcm({ installation, history, start }: Lives): Prom
     await mcm.stop();
     for (const name of Object.values(leaseNames)) await control.delete(leases, keyOf(name));
     const next = await start();
-    const haveFinalizers = () => history.list<Node>(nodes).every(({ metadata }) => metadata.finalizers !== undefined);
-    await history.when('all Nodes have the finalizer', haveFinalizers);
+    const isMarked = ({ metadata }: Node) =>
+      metadata.finalizers !== undefined &&
+      metadata.labels?.[labels.machineName] !== undefined &&
+      metadata.annotations?.[annotations.lastAppliedNodeTemplate] !== undefined;
+    await history.when('all Nodes are marked', () => history.list<Node>(nodes).every(isMarked));
     return next;
   }
 
