@@ -336,6 +336,22 @@ describe('releaseSources', () => {
     await proxy.close();
   });
 
+  it('records an Event on one whose finalizer the API server keeps', async () => {
+    const leaving = await leavingClass('kept');
+    const control: typeof client = { ...client, patch: (resource, key) => client.get(resource, key) };
+    const { releaseSources } = createSweepActivities({
+      ...{ control, target: client, events, past, sweep: limits, defaults },
+    });
+
+    expect(await releaseSources(input, [leaving])).toEqual([]);
+
+    expect(recorded.at(-1)).toMatchObject({
+      regarding: { name: 'kept' },
+      reason: 'SourceNotReleased',
+      note: 'could not take our finalizer off: the API server does not keep the change',
+    });
+  });
+
   it('[mcm 8 partly] leaves one that is used, that stays, that was changed or that is another by now', async () => {
     const spec = (name: string) => ({ class: { kind: 'MachineClass', name } });
     const template = (name: string) => ({ metadata: { labels: { a: 'b' } }, spec: spec(name) });

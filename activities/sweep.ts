@@ -139,8 +139,8 @@ export function createSweepActivities({ control, target, events, defaults, sweep
 
     /**
      * Takes our finalizer off those of the source objects that were deleted, were not changed since they were swept, and
-     * that nothing names. Answers with their names. One that the API server does not let us change gets an Event and is
-     * left to the next sweep, so that it delays no other.
+     * that nothing names. Answers with their names. One that the API server does not change gets an Event and is left to the
+     * next sweep, so that it delays no other.
      */
     async releaseSources(
       { dialect, namespace }: SweepNamespace,
@@ -155,15 +155,19 @@ export function createSweepActivities({ control, target, events, defaults, sweep
         const isSame = metadata?.uid === uid && (metadata.generation ?? 0) === generation;
         if (!isSame || metadata.deletionTimestamp === undefined || used.has(name)) continue;
         try {
-          await update(control, kinds.source, { namespace, name, uid }, withoutFinalizer(marks.finalizer));
-          released.push(name);
+          const left = await update(control, kinds.source, { namespace, name, uid }, withoutFinalizer(marks.finalizer));
+          if (!left?.metadata.finalizers?.includes(marks.finalizer)) released.push(name);
+          else recordKept(kinds.source, { name, uid }, 'the API server does not keep the change');
         } catch (error) {
           if (!isRefused(error) || error.code === 409) throw error;
-          const note = `could not take our finalizer off: ${error.message}`;
-          record(kinds.source, namespace, { name, uid }, 'SourceNotReleased', note);
+          recordKept(kinds.source, { name, uid }, error.message);
         }
       }
       return released;
+
+      function recordKept(resource: Resource<KubeObject>, source: SourceObject, why: string): void {
+        record(resource, namespace, source, 'SourceNotReleased', `could not take our finalizer off: ${why}`);
+      }
     },
 
     /** Records Events on the objects of sources: what was done in their clouds. */

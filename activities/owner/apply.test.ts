@@ -4,6 +4,7 @@ import { gardener } from '../../api/gardener/index.ts';
 import { annotations, finalizers, labels } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
+import type { OwnerPlan } from '../../api/model/owner.ts';
 import { names } from '../../api/names.ts';
 import { ownerNeeds } from '../../api/owner/needs.ts';
 import { controllerOf } from '../../api/owner/ownership.ts';
@@ -277,6 +278,58 @@ describe('actOnOwner', () => {
     expect((await client.get(machineDeployments, ref)).status?.observedGeneration).toBe(2);
     const ofOwner = events.filter(({ regarding }) => regarding.uid === ref.uid);
     expect(ofOwner).toContainEqual(expect.objectContaining({ reason: 'SettingsNotKept', note: notKept }));
+  });
+
+  it('answers that the API server does not keep that a machine is replaced, and records no replacement', async () => {
+    const ref = await newDeployment({ replicas: 1 });
+    await settle(ref);
+    const [{ metadata }] = (await own()) as [Machine];
+    const askedAt = '2026-08-19T10:20:00Z';
+    const currentStatus = { phase: 'Unknown', lastUpdateTime: '2026-08-19T10:10:00Z' };
+    const lastOperation = { type: 'HealthCheck', state: 'Failed', lastUpdateTime: askedAt };
+    await client.patch(machines, metadata, mergePatch({ status: { currentStatus, lastOperation } }), {
+      subresource: 'status',
+    });
+    const { actOnOwner } = activitiesOf({ ...client, patch: (resource, key) => client.get(resource, key) });
+    const { generation, sets: planned } = await planFor(ref);
+    const { name, uid, resourceVersion } = metadata;
+    const replace = [{ name, uid, resourceVersion, set: planned[0]?.name ?? '', askedAt }];
+
+    const { notKept } = await actOnOwner(ref, 'MachineDeployment', { ...nothing, generation, sets: planned, replace });
+
+    expect(notKept).toContain(`machine ${name}: {"metadata":{"annotations":{"${names.replace}":"${askedAt}"}}}`);
+    const reasons = events.filter(({ regarding }) => regarding.uid === ref.uid).map(({ reason }) => reason);
+    expect(reasons).toContain('SettingsNotKept');
+    expect(reasons).not.toContain('ReplacingMachine');
+  });
+
+  it('answers with the failed attempts that the API server does not keep on a set, and counts on from those of the run', async () => {
+    const ref = await newDeployment({ replicas: 1 });
+    const patch: KubeClient['patch'] = (resource, key, sent, options) => {
+      const { metadata, ...rest } = sent.body as { metadata?: { annotations?: object } };
+      const annotations = { ...metadata?.annotations, [names.failedAttempts]: undefined };
+      return client.patch(resource, key, mergePatch({ ...rest, metadata: { ...metadata, annotations } }), options);
+    };
+    const { actOnOwner } = activitiesOf({ ...client, patch });
+    const failOne = async (attempts: OwnerPlan['attempts']) => {
+      await settle(ref);
+      const [machine] = await own();
+      const lastOperation = { type: 'Create', state: 'Failed', description: 'the VM has failed' };
+      const failed = mergePatch({ status: { currentStatus: { phase: 'Failed' }, lastOperation } });
+      await client.patch(machines, machine!.metadata, failed, { subresource: 'status' });
+      return actOnOwner(ref, 'MachineDeployment', { ...(await planFor(ref)), ...(attempts && { attempts }) });
+    };
+
+    const first = await failOne(undefined);
+    const [set] = await sets();
+    const { [set!.metadata.name]: recorded } = first.attempts ?? {};
+    expect(recorded).toMatchObject({ count: 1, reason: 'the VM has failed', until: expect.any(String) });
+    expect(first.notKept).toContain(`machine set ${set?.metadata.name}: {"metadata":{"annotations":{`);
+    expect(set?.metadata.annotations).not.toHaveProperty([names.failedAttempts]);
+
+    const { until: _, ...begun } = recorded!;
+    const second = await failOne({ [set!.metadata.name]: begun });
+    expect(second.attempts).toMatchObject({ [set!.metadata.name]: { count: 2, since: recorded?.since } });
   });
 
   it('records on a set that machines have failed without having joined, once for a try, and forgets it when one joins', async () => {

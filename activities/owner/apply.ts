@@ -101,6 +101,7 @@ async function runStep(step: Step, failures: Failures): Promise<StepResult> {
   return {
     ...(outage !== undefined && { outage }),
     ...(notKept !== undefined && { notKept }),
+    ...(step.attempts !== undefined && { attempts: step.attempts }),
     ...(replaced.length > 0 && { replaced }),
     ...(limited !== undefined && { limited }),
     ...(rolledBack !== undefined && { rolledBack }),

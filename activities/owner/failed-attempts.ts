@@ -1,13 +1,10 @@
 /** Records on sets that their machines have failed without having joined: the next ones have to wait. */
-import type { Candidate } from '../../api/model/owner.ts';
-import {
-  afterFailures,
-  attemptsAnnotation,
-  attemptsText,
-  type FailedAttempts,
-} from '../../api/owner/failed-attempts.ts';
+import type { Candidate, FailedAttempts } from '../../api/model/owner.ts';
+import { names } from '../../api/names.ts';
+import { afterFailures, attemptsAnnotation, attemptsText } from '../../api/owner/failed-attempts.ts';
 import { update } from '../../kube/update.ts';
 import { temporalNowMs } from '../boundary.ts';
+import { noteKept } from './not-kept.ts';
 import { recordOnOwner } from './report.ts';
 import type { Owner, Step } from './step.ts';
 
@@ -20,12 +17,16 @@ export async function recordAttempts(step: Step, owner: Owner, failed: readonly 
     const uid = plan.sets.find((set) => set.name === name)?.uid;
     if (uid === undefined) continue;
     let attempts: FailedAttempts | undefined;
-    await update(deps.control, sets, { namespace: ref.namespace, name, uid }, (set) => {
+    const written = await update(deps.control, sets, { namespace: ref.namespace, name, uid }, (set) => {
       const seconds = api.owner.template.creationSecondsOf(set) ?? deps.defaults.creationSeconds;
-      attempts = afterFailures({ ...api, nowMs: temporalNowMs() }, set, replicas, failures, seconds);
+      const own = plan.attempts?.[name];
+      attempts = afterFailures({ ...api, nowMs: temporalNowMs() }, set, replicas, failures, seconds, own);
       return attempts && { metadata: { annotations: attemptsAnnotation(attempts) } };
     });
     const note = attempts && attemptsText(name, attempts);
     if (note !== undefined) recordOnOwner(step, owner, 'CreationPaused', note);
+    if (attempts === undefined || written?.metadata.annotations?.[names.failedAttempts] !== undefined) continue;
+    noteKept(step, `machine set ${name}`, { metadata: { annotations: attemptsAnnotation(attempts) } });
+    step.attempts = { ...step.attempts, [name]: attempts };
   }
 }

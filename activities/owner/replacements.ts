@@ -7,6 +7,7 @@ import { toStatuses } from '../../api/node.ts';
 import type { KubeObject } from '../../api/objects.ts';
 import { update } from '../../kube/update.ts';
 import { createOwnNodes } from '../own-node.ts';
+import { noteKept } from './not-kept.ts';
 import { recordOnOwner } from './report.ts';
 import { inBatches, type Owner, type Step } from './step.ts';
 
@@ -48,8 +49,14 @@ async function beginReplacement(step: Step, { name, uid, askedAt }: Asking, owne
   if (outage !== undefined) return outage;
 
   const decide = (live: KubeObject) =>
-    isAsking(live) ? { metadata: { annotations: { [names.replace]: askedAt } } } : undefined;
-  if ((await update(control, api.kinds.machine, key, decide)) === undefined) return undefined;
+    isAsking(live) && live.metadata.annotations?.[names.replace] !== askedAt
+      ? { metadata: { annotations: { [names.replace]: askedAt } } }
+      : undefined;
+  const decided = await update(control, api.kinds.machine, key, decide);
+  if (decided === undefined) return undefined;
+  const left = decide(decided);
+  noteKept(step, `machine ${name}`, left);
+  if (left !== undefined) return undefined;
   const since = requestOf(machine)?.unhealthySince;
   recordOnOwner(step, owner, 'ReplacingMachine', `Replacing machine ${name}: its Node is unhealthy since ${since}`);
   return undefined;

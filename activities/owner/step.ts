@@ -4,7 +4,7 @@ import type { OwnerApi } from '../../api/dialect.ts';
 import { dialectOf } from '../../api/dialects.ts';
 import type { LimitClaim, LimitGrant, LimitScope, LimitWait } from '../../api/model/limits.ts';
 import type { MachineLimits } from '../../api/model/machine.ts';
-import type { OwnerPlan, OwnerView } from '../../api/model/owner.ts';
+import type { FailedAttempts, OwnerPlan, OwnerView } from '../../api/model/owner.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import type { KubeObject, Resource } from '../../api/objects.ts';
 import type { MostReplacing } from '../../api/owner/health.ts';
@@ -63,6 +63,8 @@ export interface StepResult {
   readonly rolledBack?: string;
   /** What settings of machines the API server does not keep, for people; left out where it keeps all. */
   readonly notKept?: string;
+  /** Failed attempts of sets, by name, that it does not keep; left out where there are none. */
+  readonly attempts?: Readonly<Record<string, FailedAttempts>>;
   /** A limit of the namespace keeps machines from being created; left out where none does. */
   readonly limited?: LimitWait & { readonly names: readonly string[] };
 }
@@ -73,6 +75,8 @@ export interface Step extends OwnerContext {
   readonly signal: AbortSignal;
   /** Settings that are not kept, each with its object. */
   notKept?: string[];
+  /** Failed attempts of sets, by name, that are not kept. */
+  attempts?: Readonly<Record<string, FailedAttempts>>;
   /** What was read of the owner and its sets last: it serves for a while. */
   reading?: Reading;
 }

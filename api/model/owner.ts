@@ -83,6 +83,19 @@ export interface SetView {
   readonly hasOldAttempts?: true;
 }
 
+/** What the annotation `failedAttempts` of a set says. Times are RFC 3339. */
+export interface FailedAttempts {
+  readonly count: number;
+  /** When the first machine that failed was created: another one that is as young and joins ends the row. */
+  readonly since: string;
+  /** Until when no machine is created, on Temporal's clock; left out while the next attempt is under way. */
+  readonly until?: string;
+  /** Why a machine has failed, for people. */
+  readonly reason: string;
+  /** Template and replicas: a change of either starts anew. */
+  readonly about: string;
+}
+
 /** Active machines of a set that are updated in place. The first three are 0 but for an old set of an in-place update. */
 export interface UpdateCounts {
   /** They do not know yet that they are to be updated. */
@@ -349,6 +362,8 @@ export interface OwnerPlan {
   readonly create: readonly PlannedCreation[];
   /** Machines to delete. */
   readonly remove: readonly Candidate[];
+  /** Failed attempts of sets, by name, that the API server has not kept on them; left out where there are none. */
+  readonly attempts?: Readonly<Record<string, FailedAttempts>>;
   /** Unhealthy machines that are replaced from now on, unless that is an outage; left out where there are none. */
   readonly replace?: readonly Asking[];
   /** Machines that their sets keep from now on, or no more; left out where there are none. */

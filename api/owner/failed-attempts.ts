@@ -4,25 +4,12 @@
  */
 import type { OwnerApi, OwnerApiAt } from '../dialect.ts';
 import { hasJoined } from '../model/machine.ts';
-import type { OwnerView, SetView } from '../model/owner.ts';
+import type { FailedAttempts, OwnerView, SetView } from '../model/owner.ts';
 import { names } from '../names.ts';
 import type { KubeObject } from '../objects.ts';
 import { toKubernetesTime } from '../time.ts';
 import type { OwnerDeployment, OwnerSet } from './objects.ts';
 import { templateHash } from './template.ts';
-
-/** What the annotation says. Times are RFC 3339. */
-export interface FailedAttempts {
-  readonly count: number;
-  /** When the first machine that failed was created: another one that is as young and joins ends the row. */
-  readonly since: string;
-  /** Until when no machine is created, on Temporal's clock; left out while the next attempt is under way. */
-  readonly until?: string;
-  /** Why a machine has failed, for people. */
-  readonly reason: string;
-  /** Template and replicas: a change of either starts anew. */
-  readonly about: string;
-}
 
 /** A machine that has failed without having joined. */
 export interface FailedMachine {
@@ -69,6 +56,7 @@ export function withNextAttempt(set: OwnerSet): Readonly<Record<string, string |
 /**
  * The record after machines have failed: one attempt more, however many machines it was. undefined: this attempt is recorded.
  * @param creationSeconds most of the pause
+ * @param own the record that the run of the owner has, where the set has none
  */
 export function afterFailures(
   api: OwnerApiAt,
@@ -76,8 +64,10 @@ export function afterFailures(
   replicas: number,
   failures: readonly FailedMachine[],
   creationSeconds: number,
+  own?: FailedAttempts,
 ): FailedAttempts | undefined {
-  const before = recordedAttempts(api, set, replicas);
+  const ownOfNow = own?.about === aboutOf(api, set, replicas) ? own : undefined;
+  const before = recordedAttempts(api, set, replicas) ?? ownOfNow;
   const [first] = failures.toSorted((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
   if (first === undefined || before?.until !== undefined) return undefined;
   const count = (before?.count ?? 0) + 1;
@@ -106,9 +96,22 @@ export function attemptsIn(
   const attempts = isNew || set.spec?.replicas ? recordedAttempts(api, set, owner.spec?.replicas ?? 0) : undefined;
   if (attempts === undefined || own.some((machine) => hasJoinedSince(api, machine, attempts.since)))
     return { hasOldAttempts: true };
-  const { count, reason, until } = attempts;
-  const isPaused = until !== undefined && api.nowMs < Date.parse(until);
-  return { failedAttempts: { count, reason, ...(until && { until }), ...(isPaused && { isPaused }) } };
+  return { failedAttempts: toView(attempts, api.nowMs) };
+}
+
+function toView({ count, reason, until }: FailedAttempts, nowMs: number): NonNullable<SetView['failedAttempts']> {
+  const isPaused = until !== undefined && nowMs < Date.parse(until);
+  return { count, reason, ...(until && { until }), ...(isPaused && { isPaused }) };
+}
+
+/** The view of an owner whose sets do not keep their records: those of its run count. @param own by the names of sets */
+export function withAttempts(view: OwnerView, own: ReadonlyMap<string, FailedAttempts>, nowMs: number): OwnerView {
+  if (own.size === 0) return view;
+  const sets = view.sets.map((set) => {
+    const attempts = own.get(set.name);
+    return attempts === undefined || set.failedAttempts ? set : { ...set, failedAttempts: toView(attempts, nowMs) };
+  });
+  return { ...view, sets };
 }
 
 /** The view for a step that somebody has asked for: no set waits. */

@@ -52,6 +52,7 @@ const parts: Record<keyof OwnerPlan, Reading | typeof isNoWrite | typeof isLateR
   createSet: { view: { ...atRest, sets: [] } },
   scale: { view: with1({ replicas: 2, total: 2, active: 2, available: 2 }) },
   create: { view: with1({ total: 2, active: 2, available: 2 }) },
+  attempts: isNoWrite,
   remove: {
     view: with1({ failed: 1, available: 2 }),
     candidates: [{ ...machine, failed: true }],
@@ -89,6 +90,8 @@ const rows = Object.entries(parts).flatMap(([part, reading]) =>
 let reading: Reading;
 let plans: OwnerPlan[];
 let result: StepResult;
+/** Called when a step is over. */
+let afterStep: () => void;
 let handle: VirtualHandle;
 
 const activities: OwnerActivities = {
@@ -96,7 +99,9 @@ const activities: OwnerActivities = {
   listBlockers: async () => null,
   actOnOwner: async (_ref, _kind, plan) => {
     plans.push(plan);
-    return result;
+    const answer = result;
+    afterStep();
+    return answer;
   },
 };
 const workflows = setUpWorkflows((taskQueue) => ({ [taskQueue]: activities }));
@@ -105,6 +110,7 @@ const { taskQueue } = workflows;
 beforeEach(() => {
   plans = [];
   result = {};
+  afterStep = () => undefined;
 });
 
 async function start(first: Reading, type: 'rollout' | 'machineSet' = 'rollout'): Promise<void> {
@@ -151,6 +157,21 @@ describe('a step of which the API server keeps nothing', () => {
     expect(await described()).toMatchObject({ lastError: { message: result.notKept } });
   });
 
+  it('is made again with growing pauses, where it is to begin a replacement', async () => {
+    const asking = { ...machine, askedAt: '2026-01-01T00:00:00Z' };
+    result = { notKept: 'the API server does not keep the annotation' };
+    await start({
+      view: { ...with1({}), health: { asking: 1, replacing: 0 } },
+      health: { most: 1, asking: [asking], unfilled: [] },
+    });
+    await workflows.temporal.advance(600_000);
+    const before = plans.length;
+    expect(plans.at(-1)?.replace).toEqual([asking]);
+    expect(await described()).toMatchObject({ blockedOn: 'KubernetesApi', lastError: { message: result.notKept } });
+    await workflows.temporal.advance(600_000);
+    expect(plans.length - before).toBeLessThanOrEqual(2);
+  });
+
   it('keeps no other step: the next one is made at once', async () => {
     await start({ view: with1({ machinesBehind: 1 }), machinesBehind: [machine] });
     await workflows.temporal.advance(60_000);
@@ -177,6 +198,24 @@ describe('a step of which the API server keeps nothing', () => {
     expect(before).toBeGreaterThan(4);
     expect(plans.slice(0, before).flatMap(({ create }) => create)).toEqual([]);
     expect(plans[before]?.create).toMatchObject([{ set: 'pool-1' }]);
+  });
+
+  it('is followed by a pause of its own, where it was to record one before the next machines', async () => {
+    const begun = { count: 1, since: '2026-01-01T00:00:00Z', reason: 'no key', about: 'hash/3' };
+    const until = new Date(workflows.now() + 100_000).toISOString();
+    const failed = { view: with1({ failed: 1, available: 2 }), candidates: [{ ...machine, failed: true }] };
+    result = { attempts: { 'pool-1': { ...begun, until } } };
+    afterStep = () => {
+      reading = { view: with1({ total: 2, active: 2, available: 2, starting: 1 }) };
+      result = {};
+    };
+    await start(failed);
+    await workflows.temporal.advance(98_000);
+    expect(plans).toMatchObject([{ remove: [{ failed: true }] }]);
+    expect((await described()).waitsFor).toContain('no Node has joined in the last attempt: no key');
+    await workflows.temporal.advance(5_000);
+    expect(plans[1]).toMatchObject({ create: [{ set: 'pool-1' }], attempts: { 'pool-1': begun } });
+    expect(plans[1]?.attempts?.['pool-1']).not.toHaveProperty('until');
   });
 
   it('is not made again because a watcher sees the same, and is when somebody asks for it', async () => {

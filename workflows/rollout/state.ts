@@ -1,6 +1,6 @@
 /** What the run of an owner knows, and what it leaves to the next run. */
 import type { OwnerKind } from '../../activities/owner/index.ts';
-import type { OwnerSnapshot, OwnerView, RolloutBlockers } from '../../api/model/owner.ts';
+import type { FailedAttempts, OwnerSnapshot, OwnerView, RolloutBlockers } from '../../api/model/owner.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import type { Blocker } from '../../api/names.ts';
 import type { Repeat } from '../../api/repeats.ts';
@@ -32,6 +32,8 @@ export interface OwnerRun {
   readonly planned: Map<string, string>;
   /** Machines of replacements that this run has deleted, and in whose place none was made yet: they may be gone. */
   readonly unfilled: Set<string>;
+  /** By set, failed attempts that the API server has not kept on it. The next run does not know them. */
+  readonly attempts: Map<string, FailedAttempts>;
   /** Steps in a row in which a request failed. */
   failuresInARow: number;
   /** The last step that was done. */
@@ -71,6 +73,7 @@ export function newOwnerRun(ref: ObjectRef, kind: OwnerKind, before: RolloutStat
     refused: new Map(),
     planned: new Map(),
     unfilled: new Set(before?.unfilled),
+    attempts: new Map(),
     failuresInARow: 0,
     isInvalid: false,
     isRefused: false,

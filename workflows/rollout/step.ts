@@ -2,7 +2,7 @@
 import { ActivityFailure, patched } from '@temporalio/workflow';
 import type { OwnerPlan, OwnerReading, OwnerSnapshot, OwnerView } from '../../api/model/owner.ts';
 import { maxLabelLength, safeAlphabet } from '../../api/names.ts';
-import { nextAttemptMs, withoutPauses } from '../../api/owner/failed-attempts.ts';
+import { nextAttemptMs, withAttempts, withoutPauses } from '../../api/owner/failed-attempts.ts';
 import { ownerNeeds } from '../../api/owner/needs.ts';
 import { frozenSets, sumOf } from '../../api/owner/set-counts.ts';
 import { isOutage, toFailure } from '../calls/failure.ts';
@@ -102,14 +102,16 @@ async function changeOwner(run: OwnerRun, reading: OwnerSnapshot): Promise<StepO
   const { view } = reading;
   const isComplete = sumOf(view.sets, ({ active }) => active) >= view.replicas;
   if (isComplete) run.unfilled.clear(); // nothing has to be made in their place
+  forgetAttempts(run, view);
   const seen = withOwnReplacements(run, withOwnCreations(run, reading));
-  const known = run.isRetry ? { ...seen, view: withoutPauses(seen.view) } : seen;
+  const paused = withAttempts(seen.view, run.attempts, Date.now());
+  const known = { ...seen, view: run.isRetry ? withoutPauses(paused) : paused };
   run.nextAttemptMs = nextAttemptMs(known.view);
   const plan = planOwner(known, newName, isReportedLate(run.clock, view));
   if (isEmpty(plan)) countFailures(run, 0);
   if (isEmpty(plan) && run.isHeld && patched('an-outage-that-is-over')) run.isHeld = false;
   const isHeld = isStepHeld(run, view);
-  report(run, view, doingOf(view, isEmpty(plan)));
+  report(run, withAttempts(view, run.attempts, Date.now()), doingOf(view, isEmpty(plan)));
   if (isEmpty(plan)) return ownerNeeds(view).length === 0 && !run.isInvalid ? 'done' : 'waiting';
   if (isHeld) return 'notKept';
   run.isRetry = false;
@@ -119,7 +121,9 @@ async function changeOwner(run: OwnerRun, reading: OwnerSnapshot): Promise<StepO
 /** Does what is planned, and notes what the next step has to know of it. */
 async function carryOut(run: OwnerRun, view: OwnerView, plan: OwnerPlan): Promise<StepOutcome> {
   for (const { set, id } of plan.create) run.planned.set(set, id);
-  const { isVoid, notKept, outage, replaced = [], limited } = (await actOnOwner(run.ref, run.kind, plan)) ?? {};
+  const result = (await actOnOwner(run.ref, run.kind, { ...plan, ...ownAttempts(run) })) ?? {};
+  const { isVoid, notKept, attempts = {}, outage, replaced = [], limited } = result;
+  for (const [set, each] of Object.entries(attempts)) run.attempts.set(set, each);
   noteCreations(run, plan, new Set(limited?.names));
   for (const name of replaced) run.unfilled.add(name);
   showHolds(run, outage, limited);
@@ -128,9 +132,27 @@ async function carryOut(run: OwnerRun, view: OwnerView, plan: OwnerPlan): Promis
   if (outage !== undefined) return 'held';
   if (limited !== undefined) return limited.isOwn ? 'limited' : 'queued';
   // Nothing was written for a machine whose Node is well by now. What was written comes back as a signal.
-  if (isEmpty({ ...plan, replace: [] })) return 'held';
+  if (notKept === undefined && isEmpty({ ...plan, replace: [] })) return 'held';
   if (!isVoid) noteStep(run, view, notKept);
   return plan.create.length > 0 || plan.remove.length > 0 ? 'changing' : 'acted';
+}
+
+/** The failed attempts that only the run knows, for a step: the next one is under way. */
+function ownAttempts({ attempts }: OwnerRun): Pick<OwnerPlan, 'attempts'> {
+  if (attempts.size === 0) return {};
+  const own = [...attempts].map(([set, recorded]) => {
+    const { until: _, ...begun } = recorded;
+    return [set, begun] as const;
+  });
+  return { attempts: Object.fromEntries(own) };
+}
+
+/** Forgets those of sets that have a record again, or whose machines have joined. */
+function forgetAttempts({ attempts }: OwnerRun, { sets }: OwnerView): void {
+  for (const { name, failedAttempts, hasOldAttempts, active, starting, failed } of sets) {
+    const haveJoined = active > 0 && starting === 0 && failed === 0;
+    if (failedAttempts !== undefined || hasOldAttempts || haveJoined) attempts.delete(name);
+  }
 }
 
 /** Notes the creations that are over. @param refused names of machines that a limit has kept from being created */

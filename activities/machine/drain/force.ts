@@ -32,16 +32,19 @@ export async function deletePods(target: KubeClient, left: readonly Pod[], signa
 }
 
 /**
- * Deletes the VolumeAttachments of a node, until none is left that nobody has deleted. The attach/detach controller waits
+ * Deletes the VolumeAttachments of a node, each once, also those that are made meanwhile. The attach/detach controller waits
  * for minutes before it takes a volume from a node that does not answer.
  */
 export async function deleteAttachments(target: KubeClient, nodeName: string, signal: AbortSignal): Promise<void> {
+  const asked = new Set<string>();
   for (;;) {
     const { items } = await target.list(volumeAttachments, { signal });
     const live = items.filter(
-      ({ metadata, spec }) => spec?.nodeName === nodeName && metadata.deletionTimestamp === undefined,
+      ({ metadata, spec }) =>
+        spec?.nodeName === nodeName && metadata.deletionTimestamp === undefined && !asked.has(metadata.uid),
     );
     if (live.length === 0) return;
+    for (const { metadata } of live) asked.add(metadata.uid);
     await untilAnswered(
       live.map(({ metadata: { name, uid } }) =>
         unlessGone(() => target.delete(volumeAttachments, { name }, { preconditions: { uid }, signal })),

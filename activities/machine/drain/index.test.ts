@@ -698,6 +698,20 @@ describe('force', () => {
     expect(await client.find(volumeAttachments, { name: `va-${nodeName}` })).toBeUndefined();
   });
 
+  it('asks once for the end of pods and volume attachments that the API server does not delete', async () => {
+    await newPod('kept');
+    const attachment = { name: `va-${nodeName}` };
+    await client.create(volumeAttachments, {
+      metadata: attachment,
+      spec: { attacher: 'test', nodeName, source: { persistentVolumeName: 'pv' } },
+    });
+    const asked: string[] = [];
+    const target: KubeClient = { ...client, delete: async (_, { name }) => void asked.push(name) };
+    await start({ force: true }, { target }).ended;
+    expect(asked).toEqual(['kept', attachment.name]);
+    await client.delete(volumeAttachments, attachment);
+  });
+
   it('does not wait for pods that others hold back', async () => {
     await newPod('held', { finalizers: ['example.com/held'] });
     await start({ force: true }).ended;
