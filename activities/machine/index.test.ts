@@ -663,6 +663,32 @@ describe('syncNode', () => {
     ]);
   });
 
+  it('answers that the node lacks the capacity of the class that its API server does not keep', async () => {
+    const { node, ref } = await pair([ready]);
+    const ofClass = {
+      metadata: { namespace, name: newName() },
+      secretRef: { namespace, name: 'pool' },
+      providerSpec: {},
+    };
+    const place = { instanceType: 'small', region: 'here', zone: 'here' };
+    const nodeTemplate = { capacity: {}, virtualCapacity: { 'example.com/slots': '4' }, ...place };
+    const { metadata } = await client.create(machineClasses, { ...ofClass, provider: 'simulated', nodeTemplate });
+    await client.patch(machines, ref, mergePatch({ spec: { class: { kind: 'MachineClass', name: metadata.name } } }));
+    const isStatus = (options: { readonly subresource?: string } | undefined) => options?.subresource === 'status';
+    const dropping: KubeClient = {
+      ...client,
+      patch: async (resource, key, patch, options) =>
+        resource.kind === 'Node' && isStatus(options)
+          ? client.get(resource, key)
+          : client.patch(resource, key, patch, options),
+    };
+    const outdated = { ...toNodeView(gardener.marks, { node }, ref.name), outdated: true } as const;
+    const sync = async (by: MachineActivities) => by.syncNode(ref, await seenOf(ref), running, outdated);
+
+    expect(await sync(createActivities(client, dropping))).toMatchObject({ node: { outdated: true } });
+    expect((await sync(activities))?.node).not.toHaveProperty('outdated');
+  });
+
   it('answers for a Machine that names no node', async () => {
     const machine = await newMachine();
     const after = await activities.syncNode(refOf(machine), snapshotOf(machine), { stage: 'unhealthy' }, unseen);

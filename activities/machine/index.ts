@@ -402,9 +402,9 @@ export function createMachineActivities(deps: MachineDeps) {
       seenNode: NodeView,
     ): Promise<SyncedNode | null> {
       const isOutdated = seenNode.state === 'present' && seenNode.outdated === true;
-      const { found, ...refusal } = isOutdated
+      const { found, sourceObject, ...refusal } = isOutdated
         ? await tryToUpdateNode(ref, seen)
-        : { found: await markNode(ref, seen, seenNode) };
+        : { found: await markNode(ref, seen, seenNode), sourceObject: undefined };
       const { node } = found;
       const view = toNodeView(dialectOf(ref.dialect).marks, found, ref.name);
       const agrees = stageByNode({ ...seen, stage: report.stage }, view) === report.stage;
@@ -414,7 +414,7 @@ export function createMachineActivities(deps: MachineDeps) {
       return {
         ...refusal,
         machine: toSnapshot(ref, machine),
-        node: toNodeViewOf(dialectOf(ref.dialect), found, machine),
+        node: toNodeViewOf(dialectOf(ref.dialect), found, machine, sourceObject),
       };
     },
 
@@ -464,17 +464,22 @@ export function createMachineActivities(deps: MachineDeps) {
   async function tryToUpdateNode(
     ref: ObjectRef,
     seen: MachineSnapshot,
-  ): Promise<Pick<SyncedNode, 'isTemplateRefused' | 'nodeRefusal'> & { readonly found: FoundNode<Node> }> {
+  ): Promise<
+    Pick<SyncedNode, 'isTemplateRefused' | 'nodeRefusal'> & {
+      readonly found: FoundNode<Node>;
+      readonly sourceObject: KubeObject | undefined;
+    }
+  > {
     const { kinds, source } = dialectOf(ref.dialect);
     const machine = await findMachine(ref);
-    if (machine === null) return { found: { node: undefined } };
+    if (machine === null) return { found: { node: undefined }, sourceObject: undefined };
     const key = { namespace: ref.namespace, name: source.nameOf(machine) ?? '' };
     const sourceObject = kinds.source && (await control.find(kinds.source, key, localRequest()));
     const { refusals, ...found } = await markAndUpdateNode(ref, seen, machine, sourceObject);
-    if (refusals.length === 0) return { found };
+    if (refusals.length === 0) return { found, sourceObject };
     const nodeRefusal = [...new Set(refusals)].join('; ');
     recordEvent(ref, 'NodeTemplateRefused', `nodeTemplate: ${nodeRefusal}`);
-    return { found, isTemplateRefused: true, nodeRefusal };
+    return { found, sourceObject, isTemplateRefused: true, nodeRefusal };
   }
 
   /** Removes our finalizer from the Machine. Answers with what was stored if it is being deleted, or null. */
