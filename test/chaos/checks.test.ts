@@ -2,7 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { names } from '../../api/names.ts';
 import { checks, type Violation } from './checks.ts';
 import type { AuditEntry, Evidence, EvidentVm } from './evidence.ts';
-import type { Observation } from './observer.ts';
+import type { NodeObservation, Observation } from './observer.ts';
 
 const at = (seconds: number) => new Date(seconds * 1_000).toISOString();
 
@@ -37,6 +37,10 @@ function vm(id: string, createdAt: number, deletedAt?: number): EvidentVm {
 function machineAt(seconds: number, change: Partial<Observation> = {}): Observation {
   const named = { uid: 'u', name: 'm', providerID: 'simulated:///here/vm-1', state: 'present' as const };
   return { atMs: seconds * 1_000, ...named, set: undefined, isPreserved: false, ...change };
+}
+
+function nodeAt(atMs: number, isReady: boolean, isThere = true): NodeObservation {
+  return { atMs, name: 'm', isThere, isReady };
 }
 
 function creation(id: string, from: number, outcome: number | 'lost' | 'pending' = 201, seconds = 1) {
@@ -114,6 +118,12 @@ describe('a run is checked for', () => {
       machines: [{ uid: 'u', name: 'm', providerID: 'simulated:///here/vm-2' }],
     };
 
+    it('although a Node had their name long ago', () => {
+      const nodeObservations = [nodeAt(5_000, true), nodeAt(8_000, false, false)];
+
+      expect(violationsOf({ ...deleted, nodeObservations })).toHaveLength(1);
+    });
+
     it('and nobody has deleted the Machine', () => {
       const late = request({ at: at(61) });
       const refused = request({ code: 409 });
@@ -126,6 +136,7 @@ describe('a run is checked for', () => {
 
     it.each([
       ['the Machine was deleted', { audit: [request({})] }],
+      ['a Node had its name before', { nodeObservations: [nodeAt(5_000, false)] }],
       ['its Node was deleted', { audit: [request({ resource: 'nodes' })] }],
       [
         'the Machine named another',
@@ -147,10 +158,7 @@ describe('a run is checked for', () => {
         machines: [],
       },
       observations: [named!, { ...named!, atMs: 40_000, state: 'gone' as const }],
-      nodeObservations: [
-        { atMs: 15_000, name: 'm', isReady: true },
-        { atMs: 40_000, name: 'm', isReady: false },
-      ],
+      nodeObservations: [nodeAt(15_000, true), nodeAt(40_000, false)],
     };
 
     it.each<[string, Partial<Evidence>]>([
@@ -160,7 +168,7 @@ describe('a run is checked for', () => {
         'and the Machine that was deleted had their name long before',
         {
           ...{ vms: [vm('vm-1', 90, 160)], audit: [request({ at: at(50) })] },
-          nodeObservations: [{ atMs: 95_000, name: 'm', isReady: true }],
+          nodeObservations: [nodeAt(95_000, true)],
         },
       ],
       ['and the Machine was deleted afterwards', { audit: [request({ at: at(61) })] }],
@@ -174,7 +182,7 @@ describe('a run is checked for', () => {
       ['their Node was deleted before', { audit: [request({ at: at(30), resource: 'nodes' })] }],
       ['their Machine was seen to be deleted', { observations: [{ ...named!, state: 'being deleted' as const }] }],
       ['their Machine named another', { observations: [{ ...named!, providerID: 'simulated:///here/vm-2' }] }],
-      ['they never had a Ready Node', { nodeObservations: [{ atMs: 5_000, name: 'm', isReady: true }] }],
+      ['they never had a Ready Node', { nodeObservations: [nodeAt(5_000, true)] }],
       ['the cloud took them away', { vms: [{ ...vm('vm-1', 10, 60), vanishesAt: 70_000 }] }],
     ])('but not where %s', (_, change) => {
       expect(violationsOf({ ...lost, ...change })).toEqual([]);
@@ -187,7 +195,7 @@ describe('a run is checked for', () => {
       vms: [vm('vm-1', 10, 60), vm('vm-2', 61)],
       calls: [creation('vm-1', 10), deletion('vm-1', 60), creation('vm-2', 61)],
       machines: [{ uid: 'u', name: 'm', providerID: 'simulated:///here/vm-2' }],
-      nodeObservations: [{ atMs: 15_000, name: 'm', isReady: true }],
+      nodeObservations: [nodeAt(15_000, true)],
     };
     const byMillwright = request({ at: at(55), userAgent: 'millwright/worker' });
     const byPeople = (change: Partial<AuditEntry>) => request({ verb: 'patch', at: at(50), ...change });
@@ -200,7 +208,7 @@ describe('a run is checked for', () => {
       [
         'whose Node was not Ready long ago',
         {
-          nodeObservations: [{ atMs: 12_000, name: 'm', isReady: false }, ...deleted.nodeObservations],
+          nodeObservations: [nodeAt(12_000, false), ...deleted.nodeObservations],
         },
       ],
     ])('without a cause %s', (_, change) => {
@@ -212,7 +220,7 @@ describe('a run is checked for', () => {
     it('without a cause though people had changed their deployment before they were made', () => {
       const vms = [vm('vm-1', 90, 160), vm('vm-2', 161)];
       const calls = [creation('vm-1', 90), deletion('vm-1', 160), creation('vm-2', 161)];
-      const nodeObservations = [{ atMs: 95_000, name: 'm', isReady: true }];
+      const nodeObservations = [nodeAt(95_000, true)];
       const audit = [byPeople({ at: at(50) }), { ...byMillwright, at: at(155) }];
 
       expect(violationsOf({ ...deleted, vms, calls, nodeObservations, audit })).toHaveLength(1);
@@ -222,11 +230,8 @@ describe('a run is checked for', () => {
     });
 
     it.each<[string, Partial<Evidence>]>([
-      [
-        'its Node is not Ready',
-        { nodeObservations: [...deleted.nodeObservations, { atMs: 50_000, name: 'm', isReady: false }] },
-      ],
-      ['its Node was not Ready a moment before', { nodeObservations: [{ atMs: 45_000, name: 'm', isReady: true }] }],
+      ['its Node is not Ready', { nodeObservations: [...deleted.nodeObservations, nodeAt(50_000, false)] }],
+      ['its Node was not Ready a moment before', { nodeObservations: [nodeAt(45_000, true)] }],
       ['it never had a Node', { nodeObservations: [] }],
       ['its VM is taken away', { vms: [{ ...deleted.vms[0]!, vanishesAt: 70_000 }, deleted.vms[1]!] }],
       ['people have changed its deployment', { audit: [byPeople({ resource: 'machinedeployments' }), byMillwright] }],

@@ -82,11 +82,12 @@ export function findLeftovers({ vms, resources, machines, endedAt }: Evidence): 
 }
 
 /**
- * No VM was deleted that its Machine named, unless the Machine was deleted, or its Node was on purpose. Where the Machine was
+ * No VM was deleted that its Machine named, unless the Machine was deleted, or its Node was on purpose, or the Node of another
+ * VM had its name when it was made. Where the Machine was
  * lost, a person has approved the deletion of a VM that had joined. Millwright has a cause where it deletes a Machine.
  */
 export function findWrongDeletions(evidence: Evidence): Violation[] {
-  const { vms, calls, audit, observations } = evidence;
+  const { vms, calls, audit, observations, nodeObservations } = evidence;
   const deletionsOf = (name: string) =>
     audit.filter((entry) => isDeletion(entry, 'machines', name) || isDeletion(entry, 'nodes', name));
   return vms.flatMap((vm) => {
@@ -99,7 +100,8 @@ export function findWrongDeletions(evidence: Evidence): Violation[] {
     const isGoneSoon = seen.some((each) => each.state !== 'present' && Math.abs(each.atMs - atMs) < observerLagMs);
     const where = `${vm.name}: ${vm.id}`;
     const deletions = deletionsOf(vm.name).filter((entry) => Date.parse(entry.at) <= atMs);
-    if (deletions.length === 0 && isNamed && !isGoneSoon) {
+    const node = nodeObservations.findLast((each) => each.name === vm.name && each.atMs <= Date.parse(vm.createdAt));
+    if (deletions.length === 0 && isNamed && !isGoneSoon && !node?.isThere) {
       return [{ what: 'a VM was deleted that its Machine names', where, at: timeOf(atMs) }];
     }
     if (needsApproval(evidence, vm, atMs, deletions) && !evidence.approved.some((id) => id.endsWith(`/${vm.id}`))) {

@@ -44,11 +44,12 @@ export interface OwnerObservation {
   readonly deployment: string | undefined;
 }
 
-/** From when on a Node is Ready, or is not or gone. */
+/** From when on a Node is there, and Ready or not, or is gone. */
 export interface NodeObservation {
   /** Milliseconds since 1970. */
   readonly atMs: number;
   readonly name: string;
+  readonly isThere: boolean;
   readonly isReady: boolean;
 }
 
@@ -71,7 +72,8 @@ export function observe(client: KubeClient, namespace: string) {
   const noteNode = ({ metadata: { name }, status }: Node, isGone: boolean) => {
     const isReady = !isGone && toStatuses(status?.conditions)['Ready'] === 'True';
     const last = nodeObservations.findLast((each) => each.name === name);
-    if (last?.isReady !== isReady) nodeObservations.push({ atMs: Date.now(), name, isReady });
+    const isSame = last?.isReady === isReady && last.isThere !== isGone;
+    if (!isSame) nodeObservations.push({ atMs: Date.now(), name, isThere: !isGone, isReady });
   };
   const bounds: BoundObservation[] = [];
   const noteBound = ({ metadata: { uid }, spec }: MachineDeployment) => {
