@@ -308,6 +308,10 @@ describe('a run is checked for', () => {
       ['one is of another deployment', { observations: [machineAt(12), { ...first!, set: 'other' }, second!, third!] }],
       ['one is preserved', { observations: [machineAt(12), { ...first!, isPreserved: true }, second!, third!] }],
       [
+        'their set was released a moment before',
+        { owners: [...made.owners, { atMs: 55_000, set: 'set', deployment: undefined }] },
+      ],
+      [
         'the set of one was adopted a moment before',
         {
           observations: [machineAt(12), { ...first!, set: 'adopted' }, second!, third!],

@@ -180,7 +180,8 @@ export function findReplacements({ untouchedBefore, machines, endedAt }: Evidenc
 
 /**
  * No Machine was made of a deployment that had as many as it may have, which somebody has asked for a moment ago. Preserved
- * Machines are left out, because of older templates they do not count, and so are those of sets that were adopted a moment ago.
+ * Machines are left out, because of older templates they do not count, and so are those of sets that had another owner a
+ * moment ago.
  */
 export function findSurplusMachines({ observations, bounds, owners, disturbances }: Evidence): Violation[] {
   const made = new Set<string>();
@@ -191,7 +192,8 @@ export function findSurplusMachines({ observations, bounds, owners, disturbances
     const isRestored = disturbances.some((each) => each.what === restoreOfEtcd && overlaps(each, fromMs, toMs));
     const deploymentOfSet = (of: string | undefined) => {
       const changes = owners.filter((each) => each.set === of);
-      return (changes.findLast((each) => each.atMs <= fromMs) ?? changes[0])?.deployment;
+      const ownerAt = (ms: number) => (changes.findLast((each) => each.atMs <= ms) ?? changes[0])?.deployment;
+      return ownerAt(fromMs) === ownerAt(toMs) ? ownerAt(toMs) : undefined;
     };
     const deployment = deploymentOfSet(set);
     if (!isNew || deployment === undefined || isRestored) return [];
