@@ -1,14 +1,14 @@
 /** The writes that an API server does not keep in test/end-to-end/not-kept.long.test.ts, and what makes Millwright make them. */
 import { expect } from '@jest/globals';
 import { gardener } from '../../api/gardener/index.ts';
-import { annotations, labels, updateResults } from '../../api/gardener/names.ts';
+import { annotations, labels, taints, updateResults } from '../../api/gardener/names.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { MachineSet } from '../../api/gardener/schema/machine-set.ts';
 import { names } from '../../api/names.ts';
 import type { KubeObject, Resource } from '../../api/objects.ts';
 import { newSetName, templateHash } from '../../api/owner/template.ts';
-import { nodes, pods, secrets, volumeAttachments } from '../../kube/core.ts';
+import { type Node, nodes, pods, secrets, volumeAttachments } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { interruptedSignal } from '../../workflows/machine/messages.ts';
 import { guardNode } from './guarded-node.ts';
@@ -35,6 +35,8 @@ export interface Row {
   readonly begin?: Begin;
   /** The workflow of a MachineDeployment with the name of the row makes it. Default: that of a Machine. */
   readonly ofOwner?: true;
+  /** With `ofOwner`: the workflow of the deployment's one Machine shows it. */
+  readonly byMachine?: true;
   /** How often a try makes it at most. Default: once. */
   readonly perTry?: number;
   /** Nothing waits for it, or for long: no workflow shows it. */
@@ -58,6 +60,9 @@ export const createMachine = (millwright: WatchedInstallation, name: string, spe
 
 /** How long it may take until everything has begun, ms: all rows do so at once. */
 export const beginMs = 8 * 60_000;
+
+/** Waits for what a row begins with. */
+const untilBegun: typeof until = (what, check) => until(what, check, { timeoutMs: beginMs });
 
 const runMachine = async (millwright: WatchedInstallation, name: string, spec: object = {}) =>
   millwright.untilPhase(await createMachine(millwright, name, spec), 'Running', beginMs);
@@ -94,16 +99,25 @@ const rollOut =
     await millwright.untilComplete(name, undefined, beginMs);
   };
 
+const changeSetting = edit(machineDeployments, { spec: { template: { spec: { drainTimeout: '1h' } } } });
+
 const toClass = (className: string) => ({ spec: { template: { spec: { class: { name: className } } } } });
 
-/** The one Machine of a deployment. */
+/** The one Machine of a deployment, which runs. */
 async function machineOf(millwright: WatchedInstallation, name: string): Promise<Machine> {
   const [machine] = await millwright.untilRunning(name, 1);
   return machine!;
 }
 
+/** The one Machine of a deployment is listed to be deleted, as the cluster autoscaler does it. */
+const listMachine: Begin = async (millwright, name) => {
+  const { metadata } = await machineOf(millwright, name);
+  const entry = `${metadata.name}~${new Date().toISOString()}`;
+  await edit(machineDeployments, annotate(annotations.triggerDeletion, entry))(millwright, name);
+};
+
 async function setOf(millwright: WatchedInstallation, name: string): Promise<MachineSet> {
-  return until(`${name} has a set`, async (see) => see(await millwright.setsOf(name))[0]);
+  return untilBegun(`${name} has a set`, async (see) => see(await millwright.setsOf(name))[0]);
 }
 
 /** A condition of the Node that its kubelet does not write. */
@@ -164,6 +178,12 @@ async function overshoot(millwright: WatchedInstallation, name: string): Promise
   );
 }
 
+/** The Node of the one Machine of a deployment. */
+async function nodeOf(millwright: WatchedInstallation, name: string): Promise<{ readonly name: string }> {
+  const [machine] = await millwright.machinesOf(name);
+  return { name: machine!.metadata.name };
+}
+
 const inPlace = rollOut({
   strategy: { type: 'InPlaceUpdate', inPlaceUpdate: { maxSurge: 0, maxUnavailable: 1, orchestrationType: 'Auto' } },
 });
@@ -172,7 +192,7 @@ const newVersion = edit(machineDeployments, { spec: { template: annotate('versio
 /** Rolls another template out. */
 async function roll(millwright: WatchedInstallation, name: string): Promise<void> {
   await newVersion(millwright, name);
-  await until('it has two sets', async (see) => see(await millwright.setsOf(name)).length === 2);
+  await untilBegun('it has two sets', async (see) => see(await millwright.setsOf(name)).length === 2);
   await millwright.untilComplete(name, undefined, beginMs);
 }
 
@@ -180,25 +200,49 @@ async function roll(millwright: WatchedInstallation, name: string): Promise<void
 const untilUpdateIsDue: Begin = async (millwright, name) => {
   await inPlace(millwright, name);
   await newVersion(millwright, name);
-  const [machine] = await millwright.machinesOf(name);
-  await millwright.untilNode({ name: machine!.metadata.name }, 'is ready for its update', ({ status }) =>
-    status?.conditions?.some(({ reason }) => reason === 'ReadyForUpdate'),
-  );
+  const isDue = ({ status }: Node) => status?.conditions?.some(({ reason }) => reason === 'ReadyForUpdate');
+  await millwright.untilNode(await nodeOf(millwright, name), 'is ready for its update', isDue, beginMs);
 };
 const succeed: Begin = async (millwright, name) => {
-  const [machine] = await millwright.machinesOf(name);
   const succeeded = { metadata: { labels: { [labels.updateResult]: updateResults.successful } } };
-  await edit(nodes, succeeded)(millwright, machine!.metadata.name);
+  await edit(nodes, succeeded)(millwright, (await nodeOf(millwright, name)).name);
+};
+
+const isStartingUp = ({ spec }: Node) => spec?.taints?.some(({ key }) => key === taints.criticalComponentsNotReady.key);
+
+/** The machine was updated, and belongs to the new set. The critical components of its Node are not ready again. */
+const untilUpdated: Begin = async (millwright, name) => {
+  await untilUpdateIsDue(millwright, name);
+  await succeed(millwright, name);
+  const key = { ...(await nodeOf(millwright, name)), namespace: millwright.namespace };
+  const isUpdated = ({ metadata }: Machine) => metadata.labels?.[labels.updateResult] !== undefined;
+  await millwright.untilMachine(key, 'belongs to the new set', isUpdated, beginMs);
+  await millwright.untilNode(key, 'has the taint of its critical components', isStartingUp, beginMs);
+};
+
+/** The critical components of the Node are ready. */
+const readyNode: Begin = async (millwright, name) => {
+  const { spec, metadata } = await millwright.target.get(nodes, await nodeOf(millwright, name));
+  const left = spec?.taints?.filter(({ key }) => key !== taints.criticalComponentsNotReady.key);
+  await edit(nodes, { spec: { taints: left } })(millwright, metadata.name);
+};
+
+/** A Machine that fails soon. */
+const runFailing: Begin = (millwright, name) => runMachine(millwright, name, { healthTimeout: '1s' });
+
+/** A Machine that is preserved fails: its Node is cordoned and drained. */
+const failPreserved: Begin = async (millwright, name) => {
+  await edit(machines, annotate(annotations.preserve, 'now'))(millwright, name);
+  await setBad(millwright, name, 'True');
 };
 
 /** A Machine that has failed and is preserved, with its Node cordoned. */
 const keepFailed: Begin = async (millwright, name) => {
-  await runMachine(millwright, name, { healthTimeout: '1s' });
-  await edit(machines, annotate(annotations.preserve, 'now'))(millwright, name);
-  await setBad(millwright, name, 'True');
-  await millwright.untilNode({ name }, 'is drained', ({ status }) =>
-    status?.conditions?.some(({ message }) => message?.startsWith('Preserved node drained')),
-  );
+  await runFailing(millwright, name);
+  await failPreserved(millwright, name);
+  const isDrained = ({ status }: Node) =>
+    status?.conditions?.some(({ message }) => message?.startsWith('Preserved node drained'));
+  await millwright.untilNode({ name }, 'is drained', isDrained, beginMs);
 };
 
 /** A deployment with a machine whose Node is unhealthy for longer than it may be. */
@@ -221,6 +265,9 @@ const annotation = (on: string, key: string, row: Partial<Row> = {}): Row =>
 const hidden = { isHidden: true } as const;
 const deployed = { begin: createDeployment, ofOwner: true } as const;
 const deleted = { before: runMachine, begin: deletion(machines) } as const;
+const ofOwned = { ofOwner: true, byMachine: true } as const;
+const inUpdate = { before: inPlace, begin: newVersion, isLeft: true } as const;
+const afterUpdate = { before: untilUpdateIsDue, begin: succeed, isLeft: true } as const;
 const rolledOut = { before: rollOut(), ofOwner: true } as const;
 
 export const rows: Readonly<Record<string, Row>> = {
@@ -240,7 +287,7 @@ export const rows: Readonly<Record<string, Row>> = {
   nodedel: { on: 'nodes', field: 'delete', ...deleted, ...hidden },
   finalizer: ofMetadata('machines', 'finalizers'),
   release: ofMetadata('machines', 'finalizers', deleted),
-  nodename: ofMetadata('machines', 'labels', { ...hidden, isLeft: true }),
+  nodename: ofMetadata('machines', 'labels'),
   notes: ofMetadata('machines', 'annotations', hidden),
   providerid: { on: 'machines', field: 'spec.providerID' },
   phase: ofStatus('machines', 'currentStatus', { key: 'phase' }),
@@ -254,7 +301,8 @@ export const rows: Readonly<Record<string, Row>> = {
       const { providerSpec } = await control.get(machineClasses, { namespace, name: 'sold-out' });
       await millwright.createClass(name, { providerSpec });
       const ref = await createMachine(millwright, name, { class: classOf(name) });
-      await millwright.untilRefused(ref, 'ResourceExhausted');
+      const isRefused = ({ status }: Machine) => status?.lastOperation?.errorCode === 'ResourceExhausted';
+      await millwright.untilMachine(ref, 'is refused', isRefused, beginMs);
     },
     begin: edit(machineClasses, { providerSpec: { tags: { edited: 'yes' } } }),
     ...{ ...hidden, isLeft: true },
@@ -322,8 +370,7 @@ export const rows: Readonly<Record<string, Row>> = {
 
   // A machine that is preserved.
   expiry: ofStatus('machines', 'currentStatus', {
-    key: 'preserveExpiryTime',
-    before: runMachine,
+    ...{ key: 'preserveExpiryTime', perTry: 2, before: runMachine },
     begin: edit(machines, annotate(annotations.preserve, 'now')),
   }),
   keptcond: ofStatus('nodes', 'conditions', {
@@ -336,13 +383,14 @@ export const rows: Readonly<Record<string, Row>> = {
     ...{ before: runMachine, begin: edit(nodes, annotate(annotations.preserve, 'when-failed')) },
   }),
   failednote: annotation('machines', annotations.lastAppliedNodePreserveValue, {
-    before: (millwright, name) => runMachine(millwright, name, { healthTimeout: '1s' }),
+    before: runFailing,
     async begin(millwright, name) {
       await edit(nodes, annotate(annotations.preserve, 'when-failed'))(millwright, name);
       await setBad(millwright, name, 'True');
     },
-    ...{ perTry: 2, ...hidden, isLeft: true },
+    ...{ perTry: 2, isLeft: true },
   }),
+  cordonnote: annotation('nodes', names.cordonedBy, { before: runFailing, begin: failPreserved, isLeft: true }),
   uncordon: {
     ...{ on: 'nodes', field: 'spec.unschedulable', before: keepFailed },
     begin: (millwright, name) => setBad(millwright, name, 'False'),
@@ -354,13 +402,8 @@ export const rows: Readonly<Record<string, Row>> = {
   datanote: ofMetadata('secrets', 'annotations', { begin: useToken, perTry: 4, ...hidden }),
   datadel: { on: 'secrets', field: 'delete', begin: useToken, perTry: 2, ...hidden },
   tokentime: {
-    ...{
-      on: 'secrets',
-      field: 'stringData',
-      begin: (m, name) => useToken(m, name, 'sold-out'),
-      ...hidden,
-      isLeft: true,
-    },
+    ...{ on: 'secrets', field: 'stringData', begin: (m, name) => useToken(m, name, 'sold-out') },
+    ...{ perTry: 4, ...hidden, isLeft: true },
   },
   verdict: ofMetadata('machineclasses', 'annotations', { begin: (m, name) => m.createClass(name), ...hidden }),
   vmtags: annotation('machines', names.vmTags, {
@@ -378,7 +421,8 @@ export const rows: Readonly<Record<string, Row>> = {
       await useClass(millwright, name);
       const ref = refOf(await find(millwright, name));
       await millwright.untilPhase(ref, 'Running', beginMs);
-      await millwright.remove(ref);
+      await deletion(machines)(millwright, name);
+      await millwright.untilGone(ref, beginMs);
     },
     begin: deletion(machineClasses),
     ...hidden,
@@ -387,7 +431,7 @@ export const rows: Readonly<Record<string, Row>> = {
   secretgone: ofMetadata('secrets', 'finalizers', {
     async before(millwright, name) {
       await useSecret(millwright, name);
-      await until('it has the finalizer', async (see) => {
+      await untilBegun('it has the finalizer', async (see) => {
         const { metadata } = see(await millwright.control.get(secrets, { namespace: millwright.namespace, name }));
         return metadata.finalizers !== undefined;
       });
@@ -399,10 +443,7 @@ export const rows: Readonly<Record<string, Row>> = {
   // A MachineDeployment and its MachineSet.
   created: { on: 'machines', field: 'create', ...deployed },
   owner: ofMetadata('machines', 'ownerReferences', deployed),
-  setting: {
-    ...{ on: 'machines', field: 'spec.drainTimeout', ...rolledOut },
-    begin: edit(machineDeployments, { spec: { template: { spec: { drainTimeout: '1h' } } } }),
-  },
+  setting: { on: 'machines', field: 'spec.drainTimeout', ...rolledOut, begin: changeSetting },
   deldown: { on: 'machines', field: 'delete', ...rolledOut, begin: (millwright, name) => millwright.scale(name, 0) },
   disowned: ofMetadata('machines', 'ownerReferences', {
     ...rolledOut,
@@ -415,14 +456,8 @@ export const rows: Readonly<Record<string, Row>> = {
     ...rolledOut,
     begin: edit(machineDeployments, annotate(annotations.triggerDeletion, `none~${new Date().toISOString()}`)),
   }),
-  priority: annotation('machines', annotations.priority, {
-    ...rolledOut,
-    async begin(millwright, name) {
-      const { metadata } = await machineOf(millwright, name);
-      const entry = `${metadata.name}~${new Date().toISOString()}`;
-      await edit(machineDeployments, annotate(annotations.triggerDeletion, entry))(millwright, name);
-    },
-  }),
+  priority: annotation('machines', annotations.priority, { ...rolledOut, begin: listMachine }),
+  marktime: annotation('machines', annotations.markedForDeletionTime, { ...rolledOut, begin: listMachine }),
   replaced: annotation('machines', names.replace, {
     ...{ before: rollOut({}, { healthTimeout: '1s' }), begin: failNode, ofOwner: true, isLeft: true },
   }),
@@ -453,6 +488,13 @@ export const rows: Readonly<Record<string, Row>> = {
   setowner: ofMetadata('machinesets', 'ownerReferences', deployed),
   setnotes: ofMetadata('machinesets', 'annotations', deployed),
   setsize: { on: 'machinesets', field: 'spec.replicas', ...deployed },
+  settemplate: { on: 'machinesets', field: 'spec.template', ...rolledOut, begin: changeSetting },
+  setcopies: ofMetadata('machinesets', 'annotations', {
+    ...rolledOut,
+    begin: edit(machineDeployments, {
+      metadata: { annotations: { [names.rollbackWhenLate]: 'false', [names.rolledBack]: 'none' } },
+    }),
+  }),
   setgen: ofStatus('machinesets', 'observedGeneration', deployed),
   setcount: ofStatus('machinesets', 'availableReplicas', { ...deployed, ...hidden }),
   setname: ofStatus('machinedeployments', 'collisionCount', {
@@ -513,7 +555,7 @@ export const rows: Readonly<Record<string, Row>> = {
     async before(millwright, name) {
       await rollOut({ progressDeadlineSeconds: 8 })(millwright, name);
       await edit(machineDeployments, annotate(names.rollbackWhenLate, 'true'))(millwright, name);
-      await until('its completion is recorded', async () => {
+      await untilBegun('its completion is recorded', async () => {
         return (await setOf(millwright, name)).metadata.annotations?.[names.completed];
       });
     },
@@ -550,13 +592,17 @@ export const rows: Readonly<Record<string, Row>> = {
   }),
 
   // An update in place.
-  candidate: annotation('machines', names.inPlaceUpdate, { before: inPlace, begin: newVersion, ofOwner: true }),
-  nodeupdate: ofMetadata('nodes', 'labels', { before: inPlace, begin: newVersion, ofOwner: true, ...hidden }),
-  updatecond: ofStatus('nodes', 'conditions', { before: inPlace, begin: newVersion, ofOwner: true, ...hidden }),
-  handedover: ofMetadata('machines', 'ownerReferences', {
-    before: untilUpdateIsDue,
-    begin: succeed,
-    ofOwner: true,
-    isLeft: true,
+  candidate: annotation('machines', names.inPlaceUpdate, { ...inUpdate, ofOwner: true }),
+  nodeupdate: ofMetadata('nodes', 'labels', { ...inUpdate, ...ofOwned }),
+  updatecond: ofStatus('nodes', 'conditions', { ...inUpdate, ...ofOwned }),
+  handedover: ofMetadata('machines', 'ownerReferences', { ...afterUpdate, ofOwner: true }),
+  handedlabel: ofMetadata('machines', 'labels', {
+    ...{ key: labels.templateHash, ...afterUpdate, ofOwner: true, ...hidden },
+  }),
+  // The Machine asks its owner for the hand-over, and both have their pauses.
+  handedmark: ofMetadata('machines', 'labels', { key: labels.updateResult, ...afterUpdate, ...ofOwned, perTry: 2 }),
+  nodeupdated: ofMetadata('nodes', 'labels', { key: labels.updateResult, ...afterUpdate, ...ofOwned }),
+  markgone: ofMetadata('machines', 'labels', {
+    ...{ key: labels.updateResult, before: untilUpdated, begin: readyNode, ...ofOwned },
   }),
 };
