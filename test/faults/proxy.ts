@@ -31,8 +31,8 @@ export type Fault =
   | { kind: 'hang' }
   /** Asks the server for the objects with this label alone. */
   | { kind: 'select'; labelSelector: string }
-  /** Forwards the request with another body, as a webhook that changes what is stored. */
-  | { kind: 'alter'; body(sent: unknown): unknown }
+  /** Forwards the request with another body, as a webhook that changes what is stored. `body` may also change the query. */
+  | { kind: 'alter'; body(sent: unknown, query: URLSearchParams): unknown }
   /** Forwards the request after a while. */
   | { kind: 'delay'; ms: number }
   /** Forwards every part of the answer so much later than it came, as a watch that is behind. */
@@ -120,7 +120,10 @@ export async function startFaultProxy(kubeconfig: string): Promise<FaultProxy> {
     const gone = new AbortController();
     response.on('close', () => gone.abort());
     const sent = Buffer.concat(chunks);
-    const altered = fault?.kind === 'alter' ? Buffer.from(JSON.stringify(fault.body(JSON.parse(String(sent))))) : sent;
+    const altered =
+      fault?.kind === 'alter'
+        ? Buffer.from(JSON.stringify(fault.body(JSON.parse(String(sent)), url.searchParams)))
+        : sent;
     const { host: _host, connection: _connection, 'transfer-encoding': _encoding, ...headers } = request.headers;
     const { agent, login } = upstream;
     const answer = await agent.request({

@@ -12,10 +12,16 @@ export type WatchedInstallation = Awaited<ReturnType<typeof startWatchedInstalla
 interface WatchedOptions extends Omit<InstallationOptions, 'isStopped' | 'flags'> {
   /** Time between two resyncs of the controllers, ms. Default: 1 s. */
   readonly resyncMs?: number;
+  /** Flags of the workers. */
+  readonly workerFlags?: readonly string[];
 }
 
 /** Workers in a process, controllers in this one; both reach the API server through `proxy` alone. */
-export async function startWatchedInstallation({ resyncMs = 1_000, ...options }: WatchedOptions = {}) {
+export async function startWatchedInstallation({
+  resyncMs = 1_000,
+  workerFlags = [],
+  ...options
+}: WatchedOptions = {}) {
   const installation = await startInstallation({ ...options, isStopped: true });
   const proxy: FaultProxy = await startFaultProxy(fromSetup('MILLWRIGHT_TEST_KUBECONFIG'));
   const dir = await mkdtemp(join(tmpdir(), 'millwright-proxy-'));
@@ -24,7 +30,7 @@ export async function startWatchedInstallation({ resyncMs = 1_000, ...options }:
   const { namespace, processes } = installation;
 
   async function startWorkers(): Promise<void> {
-    processes.push(await startMillwright({ namespace, kubeconfig, command: 'worker' }));
+    processes.push(await startMillwright({ namespace, kubeconfig, command: 'worker', flags: workerFlags }));
   }
   async function stopWorkers(): Promise<void> {
     await Promise.all(processes.splice(0).map((each) => each.stop()));

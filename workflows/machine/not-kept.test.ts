@@ -361,6 +361,17 @@ describe('what an API server does not keep', () => {
     expect(cluster.written.at(-1)?.step).toMatchObject({ kind, code: 'FailedPrecondition', message });
   });
 
+  it('is asked of the cloud at once with a retry: what the Node of a machine is called', async () => {
+    drop('nodeName');
+    await start();
+    await advance(60_000);
+    drop();
+    const nowMs = now();
+    await workflow().signal(retryNowSignal);
+    await advanceUntil(async () => (await waitingFor()) === 'node node-1 to register');
+    expect(now()).toBe(nowMs);
+  });
+
   it('is written at once where the Node has become something else', async () => {
     await startAtRest();
     const nowMs = now();

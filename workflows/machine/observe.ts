@@ -34,6 +34,7 @@ export function listen(state: MachineState): void {
   const retryNow = () => {
     state.repeats = {};
     state.evictsNow = true;
+    if (state.nextPollMs > Date.now() && patched('retry-asks-the-cloud')) state.nextPollMs = 0;
     notifyChange(state);
   };
   setHandler(retryNowSignal, retryNow, { description: 'Try again now what is being waited for.' });

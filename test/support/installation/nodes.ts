@@ -30,12 +30,13 @@ export function nodeVerbs({ target, cloud, story }: Scene) {
       { name }: { readonly name: string },
       what: string,
       check: (node: Node) => boolean | undefined,
+      timeoutMs?: number,
     ): Promise<Node> {
       const read = async (see: (node: Node) => Node) => {
         const node = see(await target.get(nodes, { name }));
         return check(node) === true && node;
       };
-      return until(`Node ${name} ${what}`, read, { describe: story });
+      return until(`Node ${name} ${what}`, read, { timeoutMs, describe: story });
     },
   };
 }

@@ -350,6 +350,18 @@ describe('a creation', () => {
     expect(pauses().slice(before - 1)).toEqual([10_000, 5_000].map((ms) => expect.closeTo(ms, -1)));
   });
 
+  it('asks at once about a VM that is not set up when people want a retry', async () => {
+    let isSetUp = false;
+    cloud.ensureVm = () => (isSetUp ? vm : { ...vm, state: 'uninitialized', message: 'no route yet' });
+    await start();
+    await advance(60_000);
+    isSetUp = true;
+    const nowMs = now();
+    await workflow().signal(retryNowSignal);
+    await advanceUntil(() => cluster.machine.stage === 'joining');
+    expect(now()).toBe(nowMs);
+  });
+
   it('[mcm 15 partly] [invariant 1 partly] goes on with the VM whose set-up was refused before it was known', async () => {
     cloud.ensureVm = () => (cloud.asked.length === 1 ? refuse('Uninitialized') : vm);
     await start();
