@@ -347,6 +347,10 @@ describe('a run is checked for', () => {
     ['{"level":"fatal","msg":"ending because of an unexpected error"}', true],
     ['TypeError: no', true],
     ["thread 'main' panicked at", true],
+    [
+      "thread 'tokio-runtime-worker' panicked at local_activities.rs:\nreceive half not dropped: SendError { .. }",
+      false,
+    ],
     ['{"level":"info","msg":"uncaught"}', false],
     ['{"level":"in', false],
     ['Error: millwright worker has exited before it was ready:', false],

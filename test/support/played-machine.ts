@@ -438,6 +438,7 @@ function playCluster(
       return readPlaces();
     }),
     storeIdentity: noted('storeIdentity', (_ref, seen, identity, report) => {
+      if (cluster.isGone) return null;
       const { providerID, stage } = cluster.machine;
       const isOther = ![undefined, seen.providerID, identity.providerID].includes(providerID);
       if (isOther) return cluster.machine;

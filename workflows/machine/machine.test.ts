@@ -174,6 +174,20 @@ describe('a machine that somebody else lets go', () => {
   });
 });
 
+describe('a Machine that a restored backup does not have', () => {
+  it('[invariant 4 partly] keeps the VM that its run is creating, which may have joined if Temporal was restored, too', async () => {
+    cluster.before = (step) => {
+      if (step === 'storeIdentity') cluster.isGone = true;
+    };
+    await start();
+    await workflow().result();
+
+    expect(cloud.asked).toHaveLength(1);
+    expect(cloud.deletions).toEqual([]);
+    expect(cluster.steps).toContain('noteLostMachine');
+  });
+});
+
 describe('a machine at rest', () => {
   it('goes on from the state of an older release, which lacks fields that came later', async () => {
     const { nodeConditions: _, ...limits } = cluster.machine.limits;

@@ -274,8 +274,8 @@ async function storeIdentity(state: MachineState, attempt: Attempt, vm: Vm, fact
   try {
     setMachine(state, await untilAnswered(state, 'storing the identity', step));
   } catch (error) {
-    // No Machine will ever name this VM, as a backup was restored. What cannot be deleted is left to the orphan sweep.
-    if (error instanceof MachineGoneError) {
+    // Where Temporal was restored, too, the VM may have joined long ago: it is left to the sweep, which asks a person.
+    if (error instanceof MachineGoneError && !patched('vm-of-a-lost-machine-stays')) {
       await CancellationScope.nonCancellable(() => deleteVmIn(state, placeOf(attempt)));
     }
     throw error;
