@@ -361,6 +361,18 @@ describe('what an API server does not keep', () => {
     expect(cluster.written.at(-1)?.step).toMatchObject({ kind, code: 'FailedPrecondition', message });
   });
 
+  it('is shown where watchers say only every few minutes that it is still due: what `maintain` writes', async () => {
+    await startAtRest();
+    drop('maintenance');
+    cluster.maintenance = 'write';
+    for (let tries = 1; tries <= 5; tries++) {
+      await advance(180_000);
+      await observe();
+      await advanceUntil(() => countOf('maintain') === tries);
+    }
+    await advanceUntil(async () => (await described()).blockedOn === 'KubernetesApi');
+  });
+
   it('is asked of the cloud at once with a retry: what the Node of a machine is called', async () => {
     drop('nodeName');
     await start();

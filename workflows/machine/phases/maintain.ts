@@ -21,6 +21,9 @@ const drainings = {
   inPlaceUpdate: 'draining the node for its in-place update',
 } as const;
 
+/** A watcher may say only so late that a write is still due, ms: a write that changes nothing is no event. */
+const longestResyncMs = 20 * 60_000;
+
 /** Pause before a drain that has failed is tried again. */
 const retryMs = retryPauseMs({ code: 'Unavailable' }, 'deletion');
 
@@ -37,7 +40,7 @@ export async function maintain(state: MachineState): Promise<PhaseOutcome> {
   if (isWrite && isHeld(state, 'maintenance')) return done; // its Node and its VM are looked after meanwhile
   const { drainSince, maintenance: left } = await writeMarks(state);
   // Writes may follow each other. Only one that has left something certainly comes again.
-  if (isWrite) noteWrite(state, 'maintenance', '', left === 'write' ? undefined : 1_000);
+  if (isWrite) noteWrite(state, 'maintenance', '', left === 'write' ? longestResyncMs : 1_000);
   const purpose = drainDue(state);
   const nodeName = nodeNameOf(state);
   if (purpose === undefined || nodeName === undefined || state.node.state !== 'present') {
