@@ -39,9 +39,9 @@ export function boundary(context: Context) {
 }
 
 /**
- * The time on Temporal's clock, ms since the epoch: no decision is made by a worker's own, which may be wrong. It is behind by
- * the time that the attempt has waited for a worker. Local activities, which are given theirs by the workflow, and code outside
- * of an activity get that of this machine.
+ * The time on Temporal's clock, ms since the epoch: no decision is made by a worker's own, which may be wrong. It is
+ * behind by the time that the attempt has waited for a worker. Local activities, which are given theirs by the
+ * workflow, and code outside of an activity get that of this machine.
  */
 export function temporalNowMs(): number {
   const context = asyncLocalStorage.getStore();
@@ -79,7 +79,8 @@ function keepAlive(context: Context): () => void {
 
 /**
  * The longest that a call to a cloud, with the pause after it, is tried again without anybody hearing of it, ms. After
- * that the workflow tries again, which shows the error, waits as long as the cloud asks for, and can be signalled to retry now.
+ * that the workflow tries again, which shows the error, waits as long as the cloud asks for, and can be signalled to
+ * retry now.
  */
 const quietMs = 10_000;
 

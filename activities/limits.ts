@@ -11,8 +11,8 @@ export type LimitActivities = ReturnType<typeof createLimitActivities>;
 export function createLimitActivities({ control }: { readonly control: KubeClient }) {
   return {
     /**
-     * Reads by quorum how far the limits of a namespace are used. Sets come first: a machine that is created meanwhile is
-     * in the list of machines, or its set recorded it before.
+     * Reads by quorum how far the limits of a namespace are used. Sets come first: a machine that is created meanwhile
+     * is in the list of machines, or its set recorded it before.
      * @param claiming UIDs of owners that are part of the reading whatever they use
      */
     async readLimits({ dialect, namespace }: LimitScope, claiming: readonly string[]): Promise<LimitReading> {

@@ -5,8 +5,8 @@ import type { RequestOptions } from '../kube/client.ts';
 export const localRequestOptions = { timeoutMs: 2_500, failFast: true } as const;
 
 /**
- * For requests of local activities that are not shared. What an attempt that has timed out would still write is not sent
- * any more.
+ * For requests of local activities that are not shared. What an attempt that has timed out would still write is not
+ * sent any more.
  */
 export function localRequest(): RequestOptions {
   return { ...localRequestOptions, signal: asyncLocalStorage.getStore()?.cancellationSignal };

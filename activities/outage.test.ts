@@ -23,7 +23,10 @@ function listing<T>(resources: ReadonlyMap<unknown, readonly T[]>): KubeClient {
   return { ...createNoCluster(), pages } as unknown as KubeClient;
 }
 
-/** A finder for machines of the class small, which is in zone a. @param joined names of Machines, which their Nodes have */
+/**
+ * A finder for machines of the class small, which is in zone a.
+ * @param joined names of Machines, which their Nodes have
+ */
 function finderOf(present: readonly Node[], joined: readonly string[] = []) {
   const metadata = { uid: 'u', resourceVersion: '1', creationTimestamp: '2030-01-01T00:00:00Z' };
   const ofClass = { metadata: { ...metadata, name: 'small' }, nodeTemplate: { zone: 'a' } };

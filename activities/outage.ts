@@ -11,8 +11,8 @@ import type { KubeClient } from '../kube/client.ts';
 import { type Node, nodes } from '../kube/core.ts';
 
 /**
- * What is out around a machine, or was within its health timeout, for people; undefined: nothing. Nodes come back one by
- * one: those that are still missing when the share is below the limit are given as long as any unhealthy one.
+ * What is out around a machine, or was within its health timeout, for people; undefined: nothing. Nodes come back one
+ * by one: those that are still missing when the share is below the limit are given as long as any unhealthy one.
  * @param node its own, where there is one
  */
 export type FindOutage = (

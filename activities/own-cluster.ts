@@ -8,8 +8,8 @@ import { clusterHeader } from '../api/names.ts';
 const code: FailureCode = 'Unavailable';
 
 /**
- * Activity interceptor: refuses with a failure that workflows wait for. What does not say for which cluster it is, and a
- * worker that does not know its own, are as they are.
+ * Activity interceptor: refuses with a failure that workflows wait for. What does not say for which cluster it is, and
+ * a worker that does not know its own, are as they are.
  * @param own UID of the watched namespace
  */
 export function refuseOtherClusters(own: string | undefined): ActivityInterceptorsFactory {

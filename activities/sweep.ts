@@ -45,7 +45,9 @@ export interface SweepMemory {
   readPast(): Promise<PastSweeps>;
   /** How many machines were deleted through their workflows since a time, RFC 3339. */
   countDeletions(since: string): Promise<number>;
-  /** Why each Machine may not have been deleted through its workflow, for people; undefined: it was, or nobody can know. */
+  /**
+   * Why each Machine may not have been deleted through its workflow, for people; undefined: it was, or nobody can know.
+   */
   findLosses(machines: readonly LostMachine[]): Promise<readonly (string | undefined)[]>;
 }
 
@@ -66,10 +68,11 @@ export function createSweepActivities({ control, target, events, defaults, sweep
 
     /**
      * Which of these resources have no Machine, by lists that are read now. A Machine has what carries its UID, and the
-     * VM that it or its Node names by provider ID. A VM without a UID tag, as another system makes them, also belongs to
-     * the Machine of its name that has no provider ID yet, and what else has none to the Machine of the VM that has it. A VM with the UID of a Machine is surplus once that has joined
-     * and names another; until then `ensureVm` looks after it. Nodes are read only where a VM is named by no Machine.
-     * Machines of other dialects count as well: their VMs may have the same tags.
+     * VM that it or its Node names by provider ID. A VM without a UID tag, as another system makes them, also belongs
+     * to the Machine of its name that has no provider ID yet, and what else has none to the Machine of the VM that has
+     * it. A VM with the UID of a Machine is surplus once that has joined and names another; until then `ensureVm` looks
+     * after it. Nodes are read only where a VM is named by no Machine. Machines of other dialects count as well: their
+     * VMs may have the same tags.
      */
     async findOwnerless({ dialect, namespace }: SweepNamespace, asked: readonly ResourceKey[]): Promise<Ownership> {
       const own = await readMachines(dialectOf(dialect), namespace);
@@ -113,8 +116,8 @@ export function createSweepActivities({ control, target, events, defaults, sweep
     },
 
     /**
-     * Why each of these orphans may be a healthy VM, for people: a Node of its own is Ready, or Temporal does not say that its
-     * Machine was deleted. Nothing for one that nothing speaks for.
+     * Why each of these orphans may be a healthy VM, for people: a Node of its own is Ready, or Temporal does not say
+     * that its Machine was deleted. Nothing for one that nothing speaks for.
      */
     async findDoubts({ namespace }: SweepNamespace, asked: readonly AskedOrphan[]): Promise<readonly string[][]> {
       const ready = await readyNodes();
@@ -138,9 +141,9 @@ export function createSweepActivities({ control, target, events, defaults, sweep
     },
 
     /**
-     * Takes our finalizer off those of the source objects that were deleted, were not changed since they were swept, and
-     * that nothing names. Answers with their names. One that the API server does not change gets an Event and is left to the
-     * next sweep, so that it delays no other.
+     * Takes our finalizer off those of the source objects that were deleted, were not changed since they were swept,
+     * and that nothing names. Answers with their names. One that the API server does not change gets an Event and is
+     * left to the next sweep, so that it delays no other.
      */
     async releaseSources(
       { dialect, namespace }: SweepNamespace,

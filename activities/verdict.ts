@@ -21,8 +21,8 @@ export type VerdictActivities = ReturnType<typeof createVerdictActivities>;
 export function createVerdictActivities({ control, events }: VerdictDeps) {
   return {
     /**
-     * Writes a verdict on a source object, with an Event if it is a refusal or follows one. Writes nothing where it says
-     * so already, or where the source is of another version by now, which is checked by itself.
+     * Writes a verdict on a source object, with an Event if it is a refusal or follows one. Writes nothing where it
+     * says so already, or where the source is of another version by now, which is checked by itself.
      */
     async writeVerdict(ref: ObjectRef, verdict: Verdict): Promise<void> {
       const { kinds, source } = dialectOf(ref.dialect);

@@ -53,8 +53,8 @@ const machinesAtOnce = 200;
 export function createVmTagsActivities({ control, events, defaults }: VmTagsDeps) {
   return {
     /**
-     * The next Machines of an accepted source whose VMs do not have its tags, of those whose names come after `after`. null:
-     * there are none, or the source is gone.
+     * The next Machines of an accepted source whose VMs do not have its tags, of those whose names come after `after`.
+     * null: there are none, or the source is gone.
      */
     async readTagUpdate(ref: ObjectRef, after: string): Promise<TagUpdate | null> {
       const { kinds, machine, source } = dialectOf(ref.dialect);
@@ -106,8 +106,8 @@ export function createVmTagsActivities({ control, events, defaults }: VmTagsDeps
     },
 
     /**
-     * Notes on a Machine that its VM has these tags of its source. Answers what it says then; null: it names another VM or
-     * says something else than was `seen`, and nothing was written.
+     * Notes on a Machine that its VM has these tags of its source. Answers what it says then; null: it names another VM
+     * or says something else than was `seen`, and nothing was written.
      * @param isCertain false: some parts of the VM may not have them, or may still have others
      */
     async noteVmTags(

@@ -94,8 +94,8 @@ function isInterrupted(view: NodeView): boolean {
 }
 
 /**
- * What the workflow of a machine past its creation writes when it is woken: the finalizer, then what its Node says. Null
- * when it has nothing to write: then it waits, forever if nothing happens.
+ * What the workflow of a machine past its creation writes when it is woken: the finalizer, then what its Node says.
+ * Null when it has nothing to write: then it waits, forever if nothing happens.
  */
 function written(seen: MachineSnapshot, view: NodeView): { machine: MachineSnapshot; node: NodeView } | null {
   if (!seen.managed) return { machine: { ...seen, managed: true }, node: view };

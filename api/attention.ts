@@ -1,6 +1,6 @@
 /**
- * What wakes a workflow: pure functions of API objects. Watchers use them to start and signal, workflows to close. While
- * they answer with nothing, the object is at rest and costs nothing. Plain code: workflow code imports this file.
+ * What wakes a workflow: pure functions of API objects. Watchers use them to start and signal, workflows to close.
+ * While they answer with nothing, the object is at rest and costs nothing. Plain code: workflow code imports this file.
  */
 import type { MachineSnapshot, MachineStage, MaintenanceDue } from './model/machine.ts';
 import type { ConditionStatuses, NodeView } from './model/node.ts';
@@ -61,10 +61,10 @@ export function isHealthy(
 
 /**
  * The stage that a machine should be in by its Node. Where that says that its VM is about to be taken away, it has
- * `failed`. Unhealthy or without its Node, `running` becomes `unhealthy`, and so does `deleting` when the Machine is not
- * being deleted: a backup was restored. A healthy Node makes it `running`, the first time only when it is not starting up
- * any more. An update goes on without the Node until it is late. An unknown Node changes nothing, and neither does one
- * without a target cluster.
+ * `failed`. Unhealthy or without its Node, `running` becomes `unhealthy`, and so does `deleting` when the Machine is
+ * not being deleted: a backup was restored. A healthy Node makes it `running`, the first time only when it is not
+ * starting up any more. An update goes on without the Node until it is late. An unknown Node changes nothing, and
+ * neither does one without a target cluster.
  */
 export function stageByNode(machine: MachineSnapshot, node: NodeView): MachineStage {
   const { stage, limits, deletingSince, updateDueBy } = machine;

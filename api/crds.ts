@@ -1,6 +1,7 @@
 /**
- * From zod schemas to CustomResourceDefinitions. The schema of a CRD is structural: a strict subset of OpenAPI, of which
- * the server drops or refuses the rest. What zod can say and a CRD cannot is an error here, never left out in silence.
+ * From zod schemas to CustomResourceDefinitions. The schema of a CRD is structural: a strict subset of OpenAPI, of
+ * which the server drops or refuses the rest. What zod can say and a CRD cannot is an error here, never left out in
+ * silence.
  */
 import { z } from 'zod';
 
@@ -82,9 +83,9 @@ const knownChecks: Record<keyof Checks, true> = {
 };
 
 /**
- * Structural schema of what a client may send. Throws an Error that names the path for anything that a CRD cannot express
- * (unions other than int-or-string, null, refinements, transforms, look-around in patterns ...) and for a property
- * without a description. CEL rules and `x-kubernetes-*` come from `.meta({...})`.
+ * Structural schema of what a client may send. Throws an Error that names the path for anything that a CRD cannot
+ * express (unions other than int-or-string, null, refinements, transforms, look-around in patterns ...) and for a
+ * property without a description. CEL rules and `x-kubernetes-*` come from `.meta({...})`.
  */
 export function toStructuralSchema(schema: z.ZodType, path = ''): StructuralSchema {
   const checks = checksOf(schema as unknown as z.core.$ZodTypes, path);

@@ -2,7 +2,8 @@
  * The door between the engine and an API of machines. A dialect is one folder (`api/gardener`) that implements this
  * interface; api/dialects.ts lists them. Nothing else imports such a folder, and nothing else spells its words.
  *
- * Workflow code imports no dialect: everything that depends on it is in the snapshots that activities and watchers make.
+ * Workflow code imports no dialect: everything that depends on it is in the snapshots that activities and watchers
+ * make.
  */
 import type { MachineEvent } from './events.ts';
 import type { MachineMetric, ObjectMetric, ToLive } from './metrics.ts';
@@ -61,7 +62,9 @@ export interface Marks {
   readonly notManaged?: { readonly key: string; readonly value: string };
   /** Keys of taints with which a Node has not joined yet. */
   readonly startupTaints: readonly string[];
-  /** Condition on a Node whose Machine is being deleted, and its reasons. Who sees it knows whose cordon the Node has. */
+  /**
+   * Condition on a Node whose Machine is being deleted, and its reasons. Who sees it knows whose cordon the Node has.
+   */
   readonly terminating: { readonly type: string; readonly unhealthy: string; readonly otherwise: string };
   /** Conditions on Nodes whose reason and message plans read, see `planPreservation`. Left out: none. */
   readonly ownConditions?: readonly string[];
@@ -92,11 +95,14 @@ export interface MachineDialect {
     identity: MachineIdentityChange,
   ): { readonly metadata?: object; readonly spec?: object };
   /**
-   * Merge patch of the Machine's Node that gives it what the Machine and its source object say of it; undefined: it is so
-   * already. Without the source its part stays as it is.
+   * Merge patch of the Machine's Node that gives it what the Machine and its source object say of it; undefined: it is
+   * so already. Without the source its part stays as it is.
    */
   toNodePatch(machine: KubeObject, node: TemplatedNode, source?: KubeObject): NodePatch | undefined;
-  /** The same of the taints that the Machine says alone, for an API server that refuses the rest. Left out: it says none. */
+  /**
+   * The same of the taints that the Machine says alone, for an API server that refuses the rest. Left out: it says
+   * none.
+   */
   toTaintsPatch?(machine: KubeObject, node: TemplatedNode): NodePatch | undefined;
   /**
    * What the preservation of a Machine needs next; undefined: nothing. Left out: the API knows no preservation.
@@ -182,11 +188,13 @@ export interface SourceDialect {
   nameOf(object: KubeObject): string | undefined;
   /** Secrets of its namespace that a source object refers to; of the Machine itself where it is its own source. */
   secretsOf(source: KubeObject): readonly { readonly namespace: string; readonly name: string }[];
-  /** Text that differs whenever the source or one of its Secrets (undefined: missing) was changed, created or deleted. */
+  /**
+   * Text that differs whenever the source or one of its Secrets (undefined: missing) was changed, created or deleted.
+   */
   versionOf(source: KubeObject | undefined, secrets: readonly (KubeObject | undefined)[]): string;
   /**
-   * Reads the source of a Machine. What is wrong with it is in the answer, not an error. Where sources are objects, so is
-   * the refusal by the verdict on the object: see api/verdict.ts.
+   * Reads the source of a Machine. What is wrong with it is in the answer, not an error. Where sources are objects, so
+   * is the refusal by the verdict on the object: see api/verdict.ts.
    * @param source as in the snapshot of the Machine
    */
   read(find: Find, ref: ObjectRef, source: MachineSnapshot['source']): Promise<SourceSnapshot>;
@@ -227,7 +235,10 @@ export interface OwnerDialect {
   isClosed(set: OwnerSet, deployment?: OwnerDeployment): boolean;
   /** Left out: sets that have too many machines are not frozen. */
   readonly freeze?: FreezeDialect;
-  /** The condition Progressing; undefined for `other`. @param setName name of the set of the current template, if any */
+  /**
+   * The condition Progressing; undefined for `other`.
+   * @param setName name of the set of the current template, if any
+   */
   toProgressCondition(
     progress: RolloutProgress,
     deploymentName: string,
@@ -243,7 +254,10 @@ export interface OwnerDialect {
   readonly scaleDown?: ScaleDownDialect;
   /** Left out: a set keeps no Failed machines by itself. */
   readonly autoPreservation?: AutoPreservationDialect;
-  /** Fields of a status that count preserved machines: those that have Failed, and of a set those that it keeps by itself. */
+  /**
+   * Fields of a status that count preserved machines: those that have Failed, and of a set those that it keeps by
+   * itself.
+   */
   readonly preservedCounts?: { readonly failed: string; readonly automatic: string };
   /** Fields of the status of a set or deployment that list failed machines. @param setNames by UID */
   toFailedMachines(
@@ -299,18 +313,20 @@ export interface TemplateDialect {
   /** The part of spec.template.spec that makes different machines: a change of it is a rollout. */
   identityOf(spec: object | undefined): object;
   /**
-   * The part of the spec of a machine, or of a template, that machines get while they exist: what `identityOf` leaves out.
+   * The part of the spec of a machine, or of a template, that machines get while they exist: what `identityOf` leaves
+   * out.
    * @param machine with what it says itself in place of the template
    */
   settingsOf(spec: object | undefined, machine?: KubeObject): object;
   /**
-   * Whether two values of a setting, or of a field in `copiedSpecFields`, mean the same: others who write the object, or an
-   * API server, may store it in another form. undefined: it is left out.
+   * Whether two values of a setting, or of a field in `copiedSpecFields`, mean the same: others who write the object,
+   * or an API server, may store it in another form. undefined: it is left out.
    */
   isSameSetting(field: string, a: unknown, b: unknown): boolean;
   /**
    * What is wrong with spec.template.spec, with the field and the fix.
-   * @param existing those of the sets that exist. What is wrong there already and keeps no machine from being made is left
+   * @param existing those of the sets that exist. What is wrong there already and keeps no machine from being made is
+   * left
    *   out: the owner goes on with it.
    */
   problemOf(spec: object | undefined, existing: readonly (object | undefined)[]): string | undefined;
@@ -337,7 +353,10 @@ export interface RolloutMarks {
 export interface InPlaceDialect {
   /** Whether people say whose turn it is. Called for deployments with that strategy. */
   selectsManually(deployment: OwnerDeployment): boolean;
-  /** Whether the update of a machine has begun and not ended, by its status: also one that nobody has told this owner of. */
+  /**
+   * Whether the update of a machine has begun and not ended, by its status: also one that nobody has told this owner
+   * of.
+   */
   isUnderWay(machine: KubeObject): boolean;
   /** Labels that a machine gets when it is handed over to another set, until its Node is as before. */
   readonly handedOver: Readonly<Record<string, string>>;

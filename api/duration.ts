@@ -15,8 +15,8 @@ const nanoseconds: Readonly<Record<string, number>> = {
 };
 
 /**
- * Seconds of a Go duration: '1h30m' is 5400, '500ms' is 0.5, '-5m' is -300. Understands what Go's time.ParseDuration does.
- * Throws an Error that names the value for anything else, an empty string included.
+ * Seconds of a Go duration: '1h30m' is 5400, '500ms' is 0.5, '-5m' is -300. Understands what Go's time.ParseDuration
+ * does. Throws an Error that names the value for anything else, an empty string included.
  */
 export function parseDuration(text: string): number {
   if (!new RegExp(durationPattern).test(text)) {

@@ -7,8 +7,8 @@ import type { Blocker } from './names.ts';
 interface FailureMeaning {
   readonly meaning: string;
   /**
-   * Worth another attempt within seconds: it is reported only when it lasts. Any other code is a refusal that a person or
-   * time has to change.
+   * Worth another attempt within seconds: it is reported only when it lasts. Any other code is a refusal that a person
+   * or time has to change.
    */
   readonly transient: boolean;
   /** The call may have had its effect although it failed, so a create may have left a VM. */

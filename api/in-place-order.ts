@@ -1,4 +1,6 @@
-/** The annotation by which a Machine and its owner take part in an in-place update: an order, and for which set. Pure. */
+/**
+ * The annotation by which a Machine and its owner take part in an in-place update: an order, and for which set. Pure.
+ */
 import { inPlaceOrders, names } from './names.ts';
 import type { KubeObject } from './objects.ts';
 import { controllerOf } from './owner/ownership.ts';
@@ -9,8 +11,9 @@ export function toOrder(order: string, setUid: string): string {
 }
 
 /**
- * One of `inPlaceOrders`; undefined where the machine takes no part in an update. An order for another set than the one that
- * controls the machine is void: somebody else has completed that update. So is one of release 0.1.0, which names no set.
+ * One of `inPlaceOrders`; undefined where the machine takes no part in an update. An order for another set than the one
+ * that controls the machine is void: somebody else has completed that update. So is one of release 0.1.0, which names
+ * no set.
  */
 export function orderOf(machine: KubeObject): string | undefined {
   const { order, setUid } = readOrder(machine) ?? {};

@@ -1,6 +1,6 @@
 /**
- * What an API server refuses of labels, annotations, finalizers and taints, by the rules of Kubernetes: so that people hear of
- * it before an object is made from them. Pure. Each answer names the field, the value and what helps.
+ * What an API server refuses of labels, annotations, finalizers and taints, by the rules of Kubernetes: so that people
+ * hear of it before an object is made from them. Pure. Each answer names the field, the value and what helps.
  */
 import { maxLabelLength } from './names.ts';
 import type { Taint } from './node-template.ts';
@@ -51,7 +51,9 @@ export function problemsOfTaints(taints: readonly Taint[], path: string): string
   });
 }
 
-/** The labels and annotations that an API server accepts, and the taints; of taints with one key and effect the first. */
+/**
+ * The labels and annotations that an API server accepts, and the taints; of taints with one key and effect the first.
+ */
 export function acceptedOf<T extends { labels: Entries; annotations: Entries; taints: readonly Taint[] }>(given: T) {
   const { labels, annotations, taints } = given;
   return {

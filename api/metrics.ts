@@ -38,7 +38,10 @@ export interface MachineChange {
   readonly nowMs: number;
 }
 
-/** A metric of what happens to Machines: a gauge keeps the last value, a counter adds all, until `toLive` says that the series ends. */
+/**
+ * A metric of what happens to Machines: a gauge keeps the last value, a counter adds all, until `toLive` says that the
+ * series ends.
+ */
 export interface MachineMetric {
   readonly name: string;
   readonly help: string;

@@ -7,8 +7,8 @@
 export const prefix = 'millwright.dev/';
 
 /**
- * Labels, annotations and a taint of our own. A comment names the objects that carry it, what it means and who writes it:
- * docs/reference/names.md is made from them.
+ * Labels, annotations and a taint of our own. A comment names the objects that carry it, what it means and who writes
+ * it: docs/reference/names.md is made from them.
  */
 export const names = {
   /**
@@ -26,8 +26,8 @@ export const names = {
    */
   begunElsewhere: `${prefix}begun-elsewhere`,
   /**
-   * Machine: its UID when its first VM was asked for. With another one it was restored, and its Node may be older than it.
-   * Written by the `machine` workflow.
+   * Machine: its UID when its first VM was asked for. With another one it was restored, and its Node may be older than
+   * it. Written by the `machine` workflow.
    */
   firstUid: `${prefix}first-uid`,
   /**
@@ -85,8 +85,8 @@ export const names = {
    */
   rollbackWhenLate: `${prefix}rollback-when-late`,
   /**
-   * MachineDeployment: whether a rollout creates a machine as soon as another one is being deleted (`TerminationStarted`, the
-   * default) or not before it is gone (`TerminationComplete`). Written by users.
+   * MachineDeployment: whether a rollout creates a machine as soon as another one is being deleted
+   * (`TerminationStarted`, the default) or not before it is gone (`TerminationComplete`). Written by users.
    */
   replacementPolicy: `${prefix}replacement-policy`,
   /**
@@ -105,18 +105,18 @@ export const names = {
    */
   restartedAt: `${prefix}restartedAt`,
   /**
-   * MachineSet: `<id>:<name>,…` of the machines that are being created in it, or were created last. Written by its owner's
-   * workflow.
+   * MachineSet: `<id>:<name>,…` of the machines that are being created in it, or were created last. Written by its
+   * owner's workflow.
    */
   creating: `${prefix}creating`,
   /**
-   * MachineSet: JSON of how many attempts in a row have made no machine that joined, and until when there is no other one.
-   * Removed when a machine has joined. Written by its owner's workflow.
+   * MachineSet: JSON of how many attempts in a row have made no machine that joined, and until when there is no other
+   * one. Removed when a machine has joined. Written by its owner's workflow.
    */
   failedAttempts: `${prefix}failed-attempts`,
   /**
-   * Machine without an owner: name of the MachineSet that has released it, which counts it when it looks whether it is frozen.
-   * Without the annotation it does not count. Written by its owner's workflow.
+   * Machine without an owner: name of the MachineSet that has released it, which counts it when it looks whether it is
+   * frozen. Without the annotation it does not count. Written by its owner's workflow.
    */
   releasedBy: `${prefix}released-by`,
   /** MachineDeployment, MachineSet without one: limit of the surge machines of its namespace. Written by users. */
@@ -151,7 +151,10 @@ export const names = {
    * activities of the workers.
    */
   source: `${prefix}source`,
-  /** Node, Secret that Millwright makes for one Machine: `<namespace>/<name>` of its Machine. Written by the `machine` workflow. */
+  /**
+   * Node, Secret that Millwright makes for one Machine: `<namespace>/<name>` of its Machine. Written by the `machine`
+   * workflow.
+   */
   machine: `${prefix}machine`,
 } as const;
 

@@ -1,6 +1,6 @@
 /**
- * What a Machine wants its Node to have. A three-way merge of what it wants, what it wanted before and what the Node has:
- * what others have put on the Node stays.
+ * What a Machine wants its Node to have. A three-way merge of what it wants, what it wanted before and what the Node
+ * has: what others have put on the Node stays.
  */
 
 import { byKey } from './owner/canonical.ts';
@@ -27,8 +27,8 @@ export interface TemplatedNode {
 }
 
 /**
- * A merge patch of a Node. Its taints are a whole list, so it has to be sent with a resourceVersion; `status` is for the
- * subresource of that name.
+ * A merge patch of a Node. Its taints are a whole list, so it has to be sent with a resourceVersion; `status` is for
+ * the subresource of that name.
  */
 export interface NodePatch {
   readonly metadata?: { readonly labels?: Change; readonly annotations?: Change };
@@ -40,8 +40,8 @@ export interface NodePatch {
 export type Change = Readonly<Record<string, string | null>>;
 
 /**
- * How a Node gets what is wanted, and loses what was `applied` and is wanted no more. undefined: it is so already. A taint
- * is the same with another value if its key and effect are.
+ * How a Node gets what is wanted, and loses what was `applied` and is wanted no more. undefined: it is so already. A
+ * taint is the same with another value if its key and effect are.
  */
 export function mergeTemplate(node: TemplatedNode, applied: NodeTemplate, wanted: NodeTemplate): NodePatch | undefined {
   const labels = mergeMap(node.metadata.labels, applied.labels, wanted.labels);

@@ -66,14 +66,16 @@ const interruptionTaints: readonly string[] = [
 ];
 
 /**
- * Conditions with which the node problem detector of AKS says the same, in messages such as `Preempt Scheduled: <time>`.
- * They also announce what a VM survives. https://learn.microsoft.com/azure/aks/node-problem-detector and node-auto-drain,
- * https://github.com/Azure/karpenter-provider-azure/tree/main/pkg/controllers/interruption
+ * Conditions with which the node problem detector of AKS says the same, in messages such as `Preempt Scheduled:
+ * <time>`. They also announce what a VM survives. https://learn.microsoft.com/azure/aks/node-problem-detector and
+ * node-auto-drain, https://github.com/Azure/karpenter-provider-azure/tree/main/pkg/controllers/interruption
  */
 const interruptionConditions: readonly string[] = ['VMEventScheduled', 'PreemptionScheduled'];
 const interruptionMessage = /^(Preempt|Terminate) (?:Scheduled|Started)\b/;
 
-/** What on a Node says that its VM is about to be taken away; undefined: nothing. Times in a message do not change it. */
+/**
+ * What on a Node says that its VM is about to be taken away; undefined: nothing. Times in a message do not change it.
+ */
 function interruptionOf({ spec, status }: NodeLike): string | undefined {
   const taint = spec?.taints?.find(({ key }) => interruptionTaints.includes(key));
   if (taint !== undefined) {
@@ -97,15 +99,17 @@ export interface NodeClaim extends Pick<MachineSnapshot, 'providerID' | 'nodeNot
 /** What distinguishes the Node of a Machine from those of others. */
 export type NodeOwner = Pick<ObjectRef, 'namespace' | 'name'> & NodeClaim;
 
-/** The Node of a Machine. Where there is another one under its name, `notOwn` says for people why that is not its Node. */
+/**
+ * The Node of a Machine. Where there is another one under its name, `notOwn` says for people why that is not its Node.
+ */
 export interface FoundNode<T extends NodeLike> {
   readonly node: T | undefined;
   readonly notOwn?: string;
 }
 
 /**
- * A Node of the name that a Machine stores, if it is that of the Machine. Provider IDs decide where both have one. Else it is
- * that of the Machine which it names, if it is not older than that.
+ * A Node of the name that a Machine stores, if it is that of the Machine. Provider IDs decide where both have one. Else
+ * it is that of the Machine which it names, if it is not older than that.
  * @param rival the Machine of `rivalFor`, if it exists
  */
 export function judgeNode<T extends NodeLike>(
@@ -132,7 +136,10 @@ export function judgeNode<T extends NodeLike>(
   return isUnknown ? notOwn(`is that of a VM that the Machine does not name, ${found}`) : { node };
 }
 
-/** Name of the Machine in its namespace that the Node of a Machine's VM names instead of it: the VM may be named by both. */
+/**
+ * Name of the Machine in its namespace that the Node of a Machine's VM names instead of it: the VM may be named by
+ * both.
+ */
 export function rivalFor(
   { nodeMachineLabel }: Pick<Marks, 'nodeMachineLabel'>,
   node: NodeLike | undefined,
@@ -146,7 +153,9 @@ function nameOf({ namespace, name }: Pick<ObjectRef, 'namespace' | 'name'>): str
   return `${namespace}/${name}`;
 }
 
-/** `<namespace>/<name>` of the Machine that a Node names. Where only its label does, that is one of the same namespace. */
+/**
+ * `<namespace>/<name>` of the Machine that a Node names. Where only its label does, that is one of the same namespace.
+ */
 function machineNamedBy(label: string, { metadata }: NodeLike, { namespace }: NodeOwner): string | undefined {
   const name = metadata.labels?.[label];
   return metadata.annotations?.[names.machine] ?? (name && nameOf({ namespace, name }));

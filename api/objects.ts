@@ -1,4 +1,7 @@
-/** Shapes that every Kubernetes object shares. Objects are plain JSON as the server sends it: times are RFC 3339 strings. */
+/**
+ * Shapes that every Kubernetes object shares. Objects are plain JSON as the server sends it: times are RFC 3339
+ * strings.
+ */
 
 /** Owner of an object, in the same namespace or cluster-scoped. */
 export interface OwnerReference {
@@ -30,7 +33,9 @@ export interface ObjectMeta {
 /** A custom resource as the server sends it: what its schema says, and what every object has. */
 export type CustomResource<Fields> = Fields & { apiVersion?: string; kind?: string; metadata: ObjectMeta };
 
-/** An object that exists on a server. Items of a list carry neither `apiVersion` nor `kind`, as the server sends them. */
+/**
+ * An object that exists on a server. Items of a list carry neither `apiVersion` nor `kind`, as the server sends them.
+ */
 export interface KubeObject {
   apiVersion?: string;
   kind?: string;

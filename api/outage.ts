@@ -23,15 +23,17 @@ export interface Fleet {
   readonly machines: readonly JoinedMachine[];
 }
 
-/** Fewer Nodes are broken machines, whatever their share. Kubelets do not remove Nodes: two that are missing say more. */
+/**
+ * Fewer Nodes are broken machines, whatever their share. Kubelets do not remove Nodes: two that are missing say more.
+ */
 const fewestOfOutage = { unhealthy: 3, missing: 2 };
 
 /**
- * What is out around a machine, for people: more than `percent` of the Nodes in its zone or in the cluster are unhealthy or
- * missing, and at least 3; or more than `percent` of the machines there have lost their Nodes, and at least 2. Where
- * nobody knows its zone, the machines of its source take the place of the zone. undefined: nothing is out. The node lifecycle
- * controller of Kubernetes tells the outage of a zone by unhealthy Nodes the same way, see `--unhealthy-zone-threshold` of
- * kube-controller-manager.
+ * What is out around a machine, for people: more than `percent` of the Nodes in its zone or in the cluster are
+ * unhealthy or missing, and at least 3; or more than `percent` of the machines there have lost their Nodes, and at
+ * least 2. Where nobody knows its zone, the machines of its source take the place of the zone. undefined: nothing is
+ * out. The node lifecycle controller of Kubernetes tells the outage of a zone by unhealthy Nodes the same way, see
+ * `--unhealthy-zone-threshold` of kube-controller-manager.
  */
 export function findOutageAmong(
   { nodes, machines }: Fleet,

@@ -106,7 +106,10 @@ export type Vm = z.infer<typeof Vm>;
 
 const resourceKind = z.enum(['vm', 'disk', 'nic', 'port', 'ip']);
 
-/** Input of `deleteVm`: every VM, disk, NIC, port and address that carries the Machine's UID goes, and the VM of its provider ID. */
+/**
+ * Input of `deleteVm`: every VM, disk, NIC, port and address that carries the Machine's UID goes, and the VM of its
+ * provider ID.
+ */
 export const DeleteVmRequest = z.object({
   ...cloudScope,
   machine: MachineIdentity,
@@ -246,7 +249,10 @@ export const ClassVerdict = z.object({
 });
 export type ClassVerdict = z.infer<typeof ClassVerdict>;
 
-/** Input of the optional `listInterruptions`: VMs that the cloud is about to take away, as far as the credentials can see. */
+/**
+ * Input of the optional `listInterruptions`: VMs that the cloud is about to take away, as far as the credentials can
+ * see.
+ */
 export const ListInterruptionsRequest = z.object({
   ...cloudScope,
   page: z.string().optional().describe('`nextPage` of the answer before; left out for the first page.'),
@@ -293,13 +299,19 @@ export type UpdateVmRequest = z.infer<typeof UpdateVmRequest>;
 
 /**
  * The cloud activities of one provider. Every one may be repeated after a crash at any line. They fail with an
- * ApplicationFailure whose `type` is a code of api/failures.ts and whose details are
- * `[{ cloudCode?: string, requestId?: string, retryAfterMs?: number }]`; transient codes are retryable, the others are not.
+ * ApplicationFailure whose `type` is a code of api/failures.ts and whose details are `[{ cloudCode?: string,
+ * requestId?: string, retryAfterMs?: number }]`; transient codes are retryable, the others are not.
  */
 export interface ProviderActivities {
-  /** Finds the Machine's VM by UID or provider ID, creates it when there is none, returns when the cloud has accepted it. */
+  /**
+   * Finds the Machine's VM by UID or provider ID, creates it when there is none, returns when the cloud has accepted
+   * it.
+   */
   ensureVm(request: EnsureVmRequest): Promise<Vm>;
-  /** Deletes everything of the Machine, by UID and provider ID. Succeeds when there is nothing; `NotFound` says the same. */
+  /**
+   * Deletes everything of the Machine, by UID and provider ID. Succeeds when there is nothing; `NotFound` says the
+   * same.
+   */
   deleteVm(request: DeleteVmRequest): Promise<VmDeletion>;
   listVms(request: ListVmsRequest): Promise<VmPage>;
   validateClass(request: ValidateClassRequest): Promise<ClassVerdict>;

@@ -1,4 +1,7 @@
-/** What has no effect, or is undone at once, is done again with growing pauses. Plain code: workflow code imports this file. */
+/**
+ * What has no effect, or is undone at once, is done again with growing pauses. Plain code: workflow code imports this
+ * file.
+ */
 
 /** What was done last. */
 export interface Repeat {
@@ -27,7 +30,8 @@ export function repeatedAtMs({ atMs, times }: Repeat): number {
 
 /**
  * What is done now, as the last of its kind. What has lasted for twice its last pause had an effect.
- * @param soonMs how soon after the last it is a repetition where that has no pause, ms: a busy process may need some seconds
+ * @param soonMs how soon after the last it is a repetition where that has no pause, ms: a busy process may need some
+ * seconds
  */
 export function nextRepeat(last: Repeat | undefined, text: string, nowMs: number, soonMs = 60_000): Repeat {
   const isSoon = last !== undefined && nowMs < last.atMs + Math.max(2 * pauseMs(last.times), soonMs);

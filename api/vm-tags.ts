@@ -1,4 +1,7 @@
-/** The tags that the VM of a Machine has of its source. They are kept on the Machine, so that an edit of the source is seen. */
+/**
+ * The tags that the VM of a Machine has of its source. They are kept on the Machine, so that an edit of the source is
+ * seen.
+ */
 import { z } from 'zod';
 import type { MachineSnapshot, MachineStage } from './model/machine.ts';
 import { names } from './names.ts';
@@ -12,7 +15,10 @@ const Noted = z.record(z.string(), z.string().nullable());
 
 const inCreation: readonly MachineStage[] = ['new', 'creating', 'joining', 'deleting'];
 
-/** Whether the tags of a machine's VM follow its source: its Node has joined, so its cloud lists all that was made for it. */
+/**
+ * Whether the tags of a machine's VM follow its source: its Node has joined, so its cloud lists all that was made for
+ * it.
+ */
 export function isTagged({ providerID, deletingSince, stage }: MachineSnapshot): boolean {
   return providerID !== undefined && deletingSince === undefined && !inCreation.includes(stage);
 }

@@ -11,7 +11,9 @@ export function limitsWorkflowId(installation: string, namespace: string): strin
   return `${installation}/machine-limits/${namespace}`;
 }
 
-/** Id of the workflow of an object. It has the UID: an object created again under the name has a workflow of its own. */
+/**
+ * Id of the workflow of an object. It has the UID: an object created again under the name has a workflow of its own.
+ */
 export function workflowId(installation: string, kind: WorkflowKind, { namespace, name, uid }: ObjectRef): string {
   return `${workflowIdPrefix(installation, kind, { namespace, name })}${uid}`;
 }

@@ -4,7 +4,9 @@ import type { Options } from './options.ts';
 /** The flags of a command line as they were written: nothing from the environment, no defaults. */
 export type RawFlags = Readonly<Partial<Record<FlagName, string>>>;
 
-/** A command has done its work, and the answer is no: the exit code is 3. Without a message where its output says it. */
+/**
+ * A command has done its work, and the answer is no: the exit code is 3. Without a message where its output says it.
+ */
 export class NegativeAnswer extends Error {}
 
 /** A command of `millwright`. The help and docs/reference are made from it as well. */
@@ -14,9 +16,14 @@ export interface Command<N extends FlagName = FlagName> {
   /** In order. Names in brackets are optional; the last one may end with `...`. `values` are offered by shells. */
   readonly arguments?: readonly (readonly [name: string, description: string, values?: readonly string[]])[];
   readonly flags: readonly N[];
-  /** It accepts the flags of machine-controller-manager that have no effect, and these, which only another command uses. */
+  /**
+   * It accepts the flags of machine-controller-manager that have no effect, and these, which only another command uses.
+   */
   readonly accepts?: readonly FlagName[];
-  /** Throws UsageError for input that it cannot use, and an Error whose message is meant for people: NegativeAnswer or another. */
+  /**
+   * Throws UsageError for input that it cannot use, and an Error whose message is meant for people: NegativeAnswer or
+   * another.
+   */
   run(options: Options<N>, args: readonly string[], rawFlags: RawFlags): Promise<void>;
 }
 

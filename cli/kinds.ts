@@ -18,8 +18,8 @@ export function parseKind(given: string): WorkflowKind {
 }
 
 /**
- * Kind and names of `machine a b`, or of `machine/a machine/b` and `machine.<group>/a` as `kubectl get -o name` prints them. Throws
- * UsageError for kinds that no object has, and for several kinds.
+ * Kind and names of `machine a b`, or of `machine/a machine/b` and `machine.<group>/a` as `kubectl get -o name` prints
+ * them. Throws UsageError for kinds that no object has, and for several kinds.
  */
 export function parseObjects(first: string, more: readonly string[]): { kind: WorkflowKind; names: readonly string[] } {
   if (!first.includes('/')) return { kind: parseKind(first), names: more };

@@ -46,8 +46,8 @@ export function accessTo(cluster: Cluster, options: KubeconfigOptions): Kubeconf
 }
 
 /**
- * Namespace of the context. Throws UsageError when there is no context of the given name. A kubeconfig that cannot be read
- * has none: commands that need it say so.
+ * Namespace of the context. Throws UsageError when there is no context of the given name. A kubeconfig that cannot be
+ * read has none: commands that need it say so.
  */
 export function namespaceOf(options: KubeconfigOptions): string | undefined {
   try {

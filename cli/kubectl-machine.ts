@@ -1,5 +1,8 @@
 #!/usr/bin/env node
-/** The plugin `kubectl machine`: the commands that are no servers. A directory of PATH has to have it as `kubectl-machine`. */
+/**
+ * The plugin `kubectl machine`: the commands that are no servers. A directory of PATH has to have it as
+ * `kubectl-machine`.
+ */
 import './node-version.ts';
 import { keepCompiledCode } from './compile-cache.ts';
 

@@ -10,8 +10,8 @@ import { connectCluster } from './servers.ts';
 type ProcessOptions = Options<'namespace' | (typeof clusterFlags)[number]>;
 
 /**
- * One line that names the processes which are missing; undefined where none is. Throws an Error where the namespace does not
- * exist. A cluster that does not answer is not asked again: then only Temporal is known.
+ * One line that names the processes which are missing; undefined where none is. Throws an Error where the namespace
+ * does not exist. A cluster that does not answer is not asked again: then only Temporal is known.
  */
 export async function missingProcessesText(
   { client, name: installation }: Installation,

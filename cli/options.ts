@@ -9,7 +9,9 @@ export type Options<N extends FlagName> = { readonly [K in N]: Parsed<(typeof fl
 
 const ownPrefix = 'MILLWRIGHT_';
 
-/** The command line or environment is unusable. Each line names a flag or variable, its value and the accepted values. */
+/**
+ * The command line or environment is unusable. Each line names a flag or variable, its value and the accepted values.
+ */
 export class UsageError extends Error {}
 
 /** `kubeApiQps` as flag: `--kube-api-qps`. */
@@ -82,7 +84,10 @@ export function isGiven(
   return given[name] !== undefined || fromEnvironment(name, env) !== undefined;
 }
 
-/** An empty variable counts as unset, and so does the address that Kubernetes gives to pods next to a Service `millwright`. */
+/**
+ * An empty variable counts as unset, and so does the address that Kubernetes gives to pods next to a Service
+ * `millwright`.
+ */
 function fromEnvironment(name: FlagName, env: Environment): { from: string; value: string } | undefined {
   const found = envOf(name).find((variable) => env[variable] && !/^(tcp|udp|sctp):\/\//.test(env[variable]));
   return found === undefined ? undefined : { from: found, value: env[found] ?? '' };

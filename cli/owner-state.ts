@@ -27,7 +27,10 @@ export interface OwnerState {
   readonly needs: readonly OwnerNeed[];
   /** What has to happen before more can be done. */
   readonly waitsFor: string | undefined;
-  /** The machines that a deployment waits for, and a problem that `waitsFor` does not name; undefined at rest, and for a set. */
+  /**
+   * The machines that a deployment waits for, and a problem that `waitsFor` does not name; undefined at rest, and for a
+   * set.
+   */
   readonly blockedBy: RolloutBlockers | undefined;
 }
 
@@ -104,7 +107,10 @@ function toState(view: OwnerView): OwnerState {
   return { view, needs: ownerNeeds(view), waitsFor: waitsOf(view), blockedBy: undefined };
 }
 
-/** Numbers of machines: all, those with older templates, active ones, available ones, and Failed ones that are preserved. */
+/**
+ * Numbers of machines: all, those with older templates, active ones, available ones, and Failed ones that are
+ * preserved.
+ */
 export function countsOf({ view: { sets } }: OwnerState) {
   const sum = (count: (set: (typeof sets)[number]) => number) => sets.reduce((total, set) => total + count(set), 0);
   return {

@@ -1,4 +1,7 @@
-/** The program that runs a command. Exit codes: 0 for success, 2 for unusable flags, variables or arguments, 3 for a replay that differs, 1 for a failure. */
+/**
+ * The program that runs a command. Exit codes: 0 for success, 2 for unusable flags, variables or arguments, 3 for a
+ * replay that differs, 1 for a failure.
+ */
 import { CommanderError, Option, Command as Program } from 'commander';
 import { version } from '../temporal/version.ts';
 import { type Command, NegativeAnswer, spellingOf } from './command.ts';

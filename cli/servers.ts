@@ -29,8 +29,8 @@ export function userAgentOf(command: string): string {
 }
 
 /**
- * Client of a cluster that has answered. Throws an Error that names the flag when the kubeconfig is unusable, or when the
- * server does not answer or refuses the request.
+ * Client of a cluster that has answered. Throws an Error that names the flag when the kubeconfig is unusable, or when
+ * the server does not answer or refuses the request.
  * @param command - Part of the user agent, so that audit logs show which process sent a request.
  */
 export async function connectCluster(

@@ -4,8 +4,8 @@ import type { KubeClient } from '../kube/client.ts';
 import { dialect, dialectName } from './dialect.ts';
 
 /**
- * That the source of this name does not exist or cannot be used, or why its provider refuses it, with the fix; undefined: nothing
- * that is known. Reads its Secrets, too.
+ * That the source of this name does not exist or cannot be used, or why its provider refuses it, with the fix;
+ * undefined: nothing that is known. Reads its Secrets, too.
  */
 export async function sourceProblemOf(
   control: KubeClient,

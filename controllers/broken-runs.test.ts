@@ -1,4 +1,7 @@
-/** When runs whose history and code disagree are ended. That another run goes on is in test/temporal/broken-runs.test.ts. */
+/**
+ * When runs whose history and code disagree are ended. That another run goes on is in
+ * test/temporal/broken-runs.test.ts.
+ */
 import { afterEach, beforeEach, expect, it, jest } from '@jest/globals';
 import type { Client } from '@temporalio/client';
 import { gardener } from '../api/gardener/index.ts';

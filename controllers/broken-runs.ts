@@ -31,8 +31,8 @@ interface Pace {
 }
 
 /**
- * Lists broken runs at every resync, and ends those that two lists in a row have. If the next run of the workflow breaks as
- * well, the cause is another one: it is ended after pauses of 2, 4, 8 and finally 60 resyncs.
+ * Lists broken runs at every resync, and ends those that two lists in a row have. If the next run of the workflow
+ * breaks as well, the cause is another one: it is ended after pauses of 2, 4, 8 and finally 60 resyncs.
  */
 export function createBrokenRunController(
   context: Pick<ControllerContext, 'installation' | 'dialect' | 'events' | 'logger' | 'resyncMs' | 'onRunReplaced'>,

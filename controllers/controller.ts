@@ -13,8 +13,8 @@ import type { Change, Kind, Watches } from './watches.ts';
 type Keys = Iterable<string>;
 
 /**
- * A controller maps changes of objects to keys, and handles each key by what the watches know at that moment. A key that
- * changes often is handled once; one whose handling fails is handled again later.
+ * A controller maps changes of objects to keys, and handles each key by what the watches know at that moment. A key
+ * that changes often is handled once; one whose handling fails is handled again later.
  */
 export interface Controller {
   /** Name of its queue in metrics; a function where its keys are of several kinds. */
@@ -25,10 +25,15 @@ export interface Controller {
   readonly hearsLists?: { readonly [K in Kind]?: () => Keys };
   /** How long a key waits for more changes before it is handled, ms. */
   readonly delayMs: number;
-  /** The shortest time between two starts of handling a key, ms. A retry after an error does not wait for it. Default: 0. */
+  /**
+   * The shortest time between two starts of handling a key, ms. A retry after an error does not wait for it. Default:
+   * 0.
+   */
   readonly restMs?: number;
   handle(key: string): Promise<void>;
-  /** Asked after a key was handled: when time alone will change something, ms from now. The key is handled again then. */
+  /**
+   * Asked after a key was handled: when time alone will change something, ms from now. The key is handled again then.
+   */
   againInMs?(key: string): number | undefined;
   /** Keys of everything. All are handled when the controllers start to act, and after a restore from a backup. */
   keys(): Keys;

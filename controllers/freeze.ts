@@ -1,4 +1,6 @@
-/** Freezes sets that have too many machines, and their deployments: pure functions of the caches and of their labels. */
+/**
+ * Freezes sets that have too many machines, and their deployments: pure functions of the caches and of their labels.
+ */
 import type { FreezeDialect } from '../api/dialect.ts';
 import type { setEvents } from '../api/events.ts';
 import { apiVersionOf, type KubeObject } from '../api/objects.ts';

@@ -1,4 +1,6 @@
-/** Starts and signals the workflows of machines. `attention` says which need one; the workflow decides everything else. */
+/**
+ * Starts and signals the workflows of machines. `attention` says which need one; the workflow decides everything else.
+ */
 import { attention } from '../api/attention.ts';
 import { maintenanceDue, planMaintenance } from '../api/maintenance.ts';
 import type { MachineObservation, MachineSnapshot, MaintenanceDue } from '../api/model/machine.ts';
@@ -16,7 +18,10 @@ import { type Caches, judgeSeen } from './own-nodes.ts';
 import { createResyncBackoff } from './resync-backoff.ts';
 import { byController, byNode, bySecret, bySource, byUid, indexesOf, nodeKeyOf } from './watches.ts';
 
-/** What a workflow was signalled last. A field that differs is a change. One that cannot be seen now keeps its last value. */
+/**
+ * What a workflow was signalled last. A field that differs is a change. One that cannot be seen now keeps its last
+ * value.
+ */
 interface Signalled {
   readonly uid: string;
   readonly desiredState: string;
@@ -112,8 +117,8 @@ export function createMachineController(context: MachineControllerContext) {
   }
 
   /**
-   * Starts a workflow that somebody has terminated, and signals one that may have lost its signals. One that was started or
-   * signalled since the last resync is left alone.
+   * Starts a workflow that somebody has terminated, and signals one that may have lost its signals. One that was
+   * started or signalled since the last resync is left alone.
    */
   async function resync(key: string): Promise<void> {
     const machine = watches.machines.get(toObjectKey(key));
@@ -264,7 +269,8 @@ function isChanged(before: Signalled, now: Signalled): boolean {
   const isAsking = now.asks !== undefined && now.asks !== before.asks;
   const isOutdatedAnew = now.outdated !== undefined && now.outdated !== before.outdated;
   const isMaintenanceDue = now.maintenance !== undefined && now.maintenance !== before.maintenance;
-  // Adding our finalizer and bringing the Node up to date are the workflow's own writes. The reverse may be somebody else's.
+  // Adding our finalizer and bringing the Node up to date are the workflow's own writes. The reverse may be somebody
+  // else's.
   return !isEqual || (before.managed && !now.managed) || isAsking || isOutdatedAnew || isMaintenanceDue;
 }
 

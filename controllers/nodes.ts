@@ -11,8 +11,8 @@ import { byNode, indexesOf } from './watches.ts';
 type NodeControllerContext = Pick<ControllerContext, 'target' | 'watches' | 'dialect' | 'namespace' | 'defaults'>;
 
 /**
- * Keys are names of Nodes. One without a Machine is marked when it is older than the creation timeout: a Machine in creation
- * may not know its name yet. Nodes that may be those of another installation are left alone.
+ * Keys are names of Nodes. One without a Machine is marked when it is older than the creation timeout: a Machine in
+ * creation may not know its name yet. Nodes that may be those of another installation are left alone.
  */
 export function createNodeController(context: NodeControllerContext): Controller {
   const { target, watches, dialect, namespace, defaults } = context;
@@ -36,7 +36,9 @@ export function createNodeController(context: NodeControllerContext): Controller
     );
   }
 
-  /** Whether somebody else may manage a Node: its annotation says so, or it has marks and does not say whose they are. */
+  /**
+   * Whether somebody else may manage a Node: its annotation says so, or it has marks and does not say whose they are.
+   */
   function isOfOthers({ metadata: { annotations, finalizers, labels } }: Node): boolean {
     const machine = annotations?.[names.machine];
     if (machine !== undefined) return !machine.startsWith(`${namespace}/`);

@@ -29,8 +29,8 @@ interface Seen {
 }
 
 /**
- * Keys are UIDs of owners. A workflow is started with the first need. Later changes are signalled if a step could act on
- * them; the others wait for the next resync.
+ * Keys are UIDs of owners. A workflow is started with the first need. Later changes are signalled if a step could act
+ * on them; the others wait for the next resync.
  */
 export function createOwnerController(context: OwnerControllerContext) {
   const { watches, installation, resyncMs, refresh } = context;
@@ -125,7 +125,10 @@ function selectingOwnersOf(watches: Watches, machine: KubeObject): string[] {
   return selecting.map(({ metadata }) => ownerOf(watches, metadata.uid));
 }
 
-/** When the next machine of a deployment or a set becomes available because time passes, ms from now; undefined: none does. */
+/**
+ * When the next machine of a deployment or a set becomes available because time passes, ms from now; undefined: none
+ * does.
+ */
 export function msUntilNextAvailable(
   { watches: { sets, machines }, dialect }: Pick<ControllerContext, 'watches' | 'dialect'>,
   uid: string,

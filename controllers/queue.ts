@@ -39,7 +39,10 @@ export interface QueueOptions {
   readonly concurrency: number;
   /** How long a key waits before it is handled, ms. */
   readonly delayMs: number;
-  /** The shortest time between two starts of handling a key, ms. A retry after an error does not wait for it. Default: 0. */
+  /**
+   * The shortest time between two starts of handling a key, ms. A retry after an error does not wait for it. Default:
+   * 0.
+   */
   readonly restMs?: number | undefined;
   readonly observer?: QueueObserver | undefined;
   readonly logger: Logger;

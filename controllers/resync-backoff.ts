@@ -12,7 +12,9 @@ export interface ResyncBackoff {
 /** The longest pause, in resyncs. Each signal costs four events of a history. */
 const maxResyncs = 10;
 
-/** The pauses between two signals are 1, 2, 4, 8 and then always 10 resyncs. A change of the object starts with 1 again. */
+/**
+ * The pauses between two signals are 1, 2, 4, 8 and then always 10 resyncs. A change of the object starts with 1 again.
+ */
 export function createResyncBackoff(resyncMs: number): ResyncBackoff {
   const states = new Map<string, { readonly text: string; readonly signals: number; readonly nextAtMs: number }>();
   const find = (key: string, text: string) => {

@@ -46,8 +46,8 @@ export function createRolloutMarkController(context: Context): Controller {
   }
 
   /**
-   * Whether the deployment of a machine rolls out, and the machine is an old one. One that has lost its set or its deployment
-   * in the middle of a rollout takes part in none. undefined: its set is not in the cache yet.
+   * Whether the deployment of a machine rolls out, and the machine is an old one. One that has lost its set or its
+   * deployment in the middle of a rollout takes part in none. undefined: its set is not in the cache yet.
    */
   function rolloutOf(machine: KubeObject): Pick<RolloutMarks, 'isRolling' | 'isComplete' | 'isOld'> | undefined {
     const [set] = watches.sets.byIndex(byUid, controllerOf(machine) ?? '');

@@ -23,8 +23,8 @@ export function createSweepScheduleController({
 }
 
 /**
- * The Schedule of the checks for interruptions: it exists while there is a source whose VMs may be taken away. Without one
- * nothing is sent but one request at the start.
+ * The Schedule of the checks for interruptions: it exists while there is a source whose VMs may be taken away. Without
+ * one nothing is sent but one request at the start.
  */
 export function createInterruptionScheduleController({
   watches,

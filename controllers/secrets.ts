@@ -1,4 +1,6 @@
-/** The finalizer of Secrets that source objects (classes) refer to: without them the VMs of a class can not be deleted. */
+/**
+ * The finalizer of Secrets that source objects (classes) refer to: without them the VMs of a class can not be deleted.
+ */
 
 import type { KubeObject } from '../api/objects.ts';
 import { secrets } from '../kube/core.ts';

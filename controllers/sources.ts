@@ -1,4 +1,6 @@
-/** The finalizer of source objects (classes): added once a class is used, removed by a sweep when nothing is left of it. */
+/**
+ * The finalizer of source objects (classes): added once a class is used, removed by a sweep when nothing is left of it.
+ */
 
 import { type SourceEvent, sourceEvents } from '../api/events.ts';
 import { type KubeObject, type Resource, referenceTo } from '../api/objects.ts';

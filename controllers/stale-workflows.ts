@@ -9,7 +9,9 @@ import { isKnownLone } from './owners.ts';
 /** A list of 5,000 open workflows costs a Temporal server 1.5 s of CPU (measured with SQLite). */
 const resyncsPerList = 10;
 
-/** Younger runs are left to the next list, ms: this one may be behind them. The times are of two clocks, so only once. */
+/**
+ * Younger runs are left to the next list, ms: this one may be behind them. The times are of two clocks, so only once.
+ */
 const youngMs = 5_000;
 
 /**

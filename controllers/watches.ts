@@ -43,7 +43,9 @@ export const byNode = 'node';
 export const bySource = 'source';
 /** Index of what refers to Secrets, by their names: sources, or Machines where these are their own source. */
 export const bySecret = 'secret';
-/** Index by the UID of the controller that metadata.ownerReferences names; Machines and sets without one are under ''. */
+/**
+ * Index by the UID of the controller that metadata.ownerReferences names; Machines and sets without one are under ''.
+ */
 export const byController = 'controller';
 export const byUid = 'uid';
 
@@ -130,7 +132,9 @@ export function startWatches(options: WatchOptions) {
     sources: sources?.store ?? createStore<KubeObject>(indexes.sources).store,
     secrets: secretMetadata.store,
     nodes: targetNodes.store,
-    /** Resolves when everything in the control cluster is listed. Nodes may take longer: until then they are unknown. */
+    /**
+     * Resolves when everything in the control cluster is listed. Nodes may take longer: until then they are unknown.
+     */
     async waitForSync(): Promise<void> {
       await Promise.all(Object.values(required).map((reflector) => reflector.waitForSync()));
     },

@@ -1,6 +1,6 @@
 /**
- * `npm pack`: the program as Node runs it from node_modules, where it strips no types. Writes dist: the sources without types,
- * and the bundles of the workflows, which a package cannot build.
+ * `npm pack`: the program as Node runs it from node_modules, where it strips no types. Writes dist: the sources without
+ * types, and the bundles of the workflows, which a package cannot build.
  */
 import { cpSync, globSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { stripTypeScriptTypes } from 'node:module';

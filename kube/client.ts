@@ -24,7 +24,10 @@ export interface RequestOptions {
   readonly signal?: AbortSignal | undefined;
   /** For the whole call: waiting in the rate limiter, retries and the answer. Default 30 000. */
   readonly timeoutMs?: number | undefined;
-  /** Throws RateLimitError instead of waiting more than a second in the rate limiter, and repeats nothing after an error. */
+  /**
+   * Throws RateLimitError instead of waiting more than a second in the rate limiter, and repeats nothing after an
+   * error.
+   */
   readonly failFast?: boolean | undefined;
 }
 
@@ -106,8 +109,8 @@ export interface KubeClient {
   ): Promise<void>;
   /**
    * Changes since `resourceVersion`, with bookmarks. Ends when the server ends it (5 to 10 minutes) or the signal
-   * aborts. `onOpen` is called when the server has accepted it. Throws StatusError (410: list again), or ConnectionError
-   * on a connection that is lost, or silent for 150 s.
+   * aborts. `onOpen` is called when the server has accepted it. Throws StatusError (410: list again), or
+   * ConnectionError on a connection that is lost, or silent for 150 s.
    */
   watch<T extends KubeObject>(
     resource: Resource<T>,

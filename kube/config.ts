@@ -72,8 +72,8 @@ const serviceAccount = '/var/run/secrets/kubernetes.io/serviceaccount';
  * Access through a context of a kubeconfig file, or through the service account of the pod we run in.
  * Understands certificates, tokens, token files, basic auth, impersonated users, exec plugins and auth providers.
  * Throws an Error that names file, field and fix when the file cannot be used.
- * @param paths - Several, separated as in PATH, are merged as kubectl merges them: the first one that has an entry wins,
- * and those that do not exist are left out.
+ * @param paths - Several, separated as in PATH, are merged as kubectl merges them: the first one that has an entry
+ * wins, and those that do not exist are left out.
  * @param contextName - Default: the current context.
  */
 export function loadKubeconfig(paths: string | 'inClusterConfig', contextName?: string): KubeconfigAccess {
@@ -189,7 +189,9 @@ function authorizationHeader(user: User, tokenFile: Buffer | undefined): string 
   return `Basic ${Buffer.from(`${user.username}:${user.password ?? ''}`).toString('base64')}`;
 }
 
-/** Exec plugins and auth providers are left to client-node, which takes a second to import: only where they are used. */
+/**
+ * Exec plugins and auth providers are left to client-node, which takes a second to import: only where they are used.
+ */
 function pluginCredentials(cluster: Cluster, user: User): (refused: boolean) => Promise<Credentials> {
   const info = { kind: 'ExecCredential', apiVersion: user.exec?.apiVersion, spec: { interactive: false } };
   const exec = user.exec && {

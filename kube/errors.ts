@@ -99,15 +99,18 @@ export function isGone(error: unknown): error is StatusError {
   return hasCode(error, 410);
 }
 
-/** The state of the object is unknown: no answer, or that of a broken or starting server (502-504), or of one without its etcd. */
+/**
+ * The state of the object is unknown: no answer, or that of a broken or starting server (502-504), or of one without
+ * its etcd.
+ */
 export function isUnreachable(error: unknown): error is ConnectionError | StatusError {
   if (error instanceof ConnectionError) return true;
   return error instanceof StatusError && ([502, 503, 504].includes(error.code) || isWithoutEtcd(error));
 }
 
 /**
- * Whether an API server cannot reach its etcd (500). It hands on most errors of etcd as they are, without a reason. A webhook
- * that does not answer is no outage: it may refuse forever.
+ * Whether an API server cannot reach its etcd (500). It hands on most errors of etcd as they are, without a reason. A
+ * webhook that does not answer is no outage: it may refuse forever.
  */
 function isWithoutEtcd({ code, reason, status: { message = '' } }: StatusError): boolean {
   if (code !== 500 || message.includes('webhook')) return false;

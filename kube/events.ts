@@ -41,7 +41,9 @@ export interface EventRecorderOptions {
   readonly logger: Logger;
 }
 
-/** A series ends after a quarter of an hour (client-go: six minutes): refused steps may be repeated every ten minutes. */
+/**
+ * A series ends after a quarter of an hour (client-go: six minutes): refused steps may be repeated every ten minutes.
+ */
 const seriesMs = 15 * 60_000;
 /**
  * As client-go, per object: 25 events at once, then one in five minutes. Repeats have a limit of their own, so that a

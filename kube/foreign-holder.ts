@@ -19,8 +19,8 @@ export interface HolderOptions {
 }
 
 /**
- * Returns a function that reads the Leases and returns the first that another program holds and that has not expired, by
- * our own clock since it last changed. It throws StatusError or ConnectionError when a Lease cannot be read.
+ * Returns a function that reads the Leases and returns the first that another program holds and that has not expired,
+ * by our own clock since it last changed. It throws StatusError or ConnectionError when a Lease cannot be read.
  */
 export function foreignHolderFinder({ names, ...options }: HolderOptions): () => Promise<Holder | undefined> {
   const locks = names.map((name) => createLeaseLock({ ...options, name, identity: '', leaseMs: 0 }));

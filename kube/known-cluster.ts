@@ -34,8 +34,9 @@ export function clusterRecordName(installation: string): string {
 }
 
 /**
- * Whether a cluster is another one than the installation knows, with both UIDs and the fix. undefined: it is the same, the
- * installation knows none, or nobody may read its kube-system. Throws where an API server does not answer or refuses.
+ * Whether a cluster is another one than the installation knows, with both UIDs and the fix. undefined: it is the same,
+ * the installation knows none, or nobody may read its kube-system. Throws where an API server does not answer or
+ * refuses.
  */
 export async function findOtherCluster(target: KubeClient, record: ClusterRecord): Promise<string | undefined> {
   return problemOf(record, await readUids(target, record));
@@ -67,7 +68,10 @@ function problemOf({ namespace, installation }: ClusterRecord, { now, known }: U
   );
 }
 
-/** Another process may have been faster: the next check compares with what that has seen. A namespace that goes remembers nothing. */
+/**
+ * Another process may have been faster: the next check compares with what that has seen. A namespace that goes
+ * remembers nothing.
+ */
 async function remember({ control, namespace, installation }: ClusterRecord, uid: string): Promise<void> {
   const metadata = { namespace, name: clusterRecordName(installation) };
   try {
@@ -78,11 +82,11 @@ async function remember({ control, namespace, installation }: ClusterRecord, uid
 }
 
 /**
- * A client of the cluster of the Nodes that answers no request while that is another one than the installation knows: it
- * throws ConnectionError, as for an outage, which says nothing about a machine. So it does until the first check is answered.
- * The address may lead to another cluster while a check still counts: a list, "not found" and a conflict are answered only if
- * the UID is the same after them. Where the check is refused, such as for a missing right, requests are sent, with a warning
- * in the log.
+ * A client of the cluster of the Nodes that answers no request while that is another one than the installation knows:
+ * it throws ConnectionError, as for an outage, which says nothing about a machine. So it does until the first check is
+ * answered. The address may lead to another cluster while a check still counts: a list, "not found" and a conflict are
+ * answered only if the UID is the same after them. Where the check is refused, such as for a missing right, requests
+ * are sent, with a warning in the log.
  */
 export function onlyKnownCluster(target: KubeClient, record: ClusterRecord, logger: Pick<Logger, 'warn'>): KubeClient {
   let checked: { readonly atMs: number; readonly problem: Promise<string | undefined> } | undefined;
@@ -141,7 +145,10 @@ export function onlyKnownCluster(target: KubeClient, record: ClusterRecord, logg
     });
   }
 
-  /** Sends a request to the known cluster. @param isConfirmed whether an answer is to be confirmed; some errors always are */
+  /**
+   * Sends a request to the known cluster.
+   * @param isConfirmed whether an answer is to be confirmed; some errors always are
+   */
   async function send<T>(call: () => Promise<T>, isConfirmed: (answer: T) => boolean = () => false): Promise<T> {
     await refuseAnother();
     try {

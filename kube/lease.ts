@@ -1,10 +1,10 @@
 /**
  * Elects the one process that acts among all candidates: it holds a list of Leases.
  *
- * The election runs in a thread of its own (lease-thread.ts), as client-go's runs in a goroutine: a busy main thread does
- * not delay renewals. When the main thread has been stuck for the renew deadline, the thread ends the process: it could
- * wake up and act after it has lost the Leases. A process that loses the Leases ends for the same reason: only then can
- * none of its requests finish while the next holder acts.
+ * The election runs in a thread of its own (lease-thread.ts), as client-go's runs in a goroutine: a busy main thread
+ * does not delay renewals. When the main thread has been stuck for the renew deadline, the thread ends the process: it
+ * could wake up and act after it has lost the Leases. A process that loses the Leases ends for the same reason: only
+ * then can none of its requests finish while the next holder acts.
  */
 import { randomUUID } from 'node:crypto';
 import { hostname } from 'node:os';
@@ -74,8 +74,8 @@ export type ThreadMessage =
   | { readonly kind: 'lost'; readonly reason: string };
 
 /**
- * What the threads share without messages, which a busy thread does not read: until when the Leases are held, 0 when they
- * are not, and when the main thread was last alive. Times of `monotonicMs`.
+ * What the threads share without messages, which a busy thread does not read: until when the Leases are held, 0 when
+ * they are not, and when the main thread was last alive. Times of `monotonicMs`.
  */
 export function sharedTimes(memory: SharedArrayBuffer) {
   const times = new BigInt64Array(memory);

@@ -1,6 +1,7 @@
 /**
- * An API server in memory, to try what would be written and for properties that need thousands of interleavings: objects, preconditions on UID and
- * resourceVersion, finalizers and deletionTimestamp, merge patches and the subresource status. No schemas, no watches.
+ * An API server in memory, to try what would be written and for properties that need thousands of interleavings:
+ * objects, preconditions on UID and resourceVersion, finalizers and deletionTimestamp, merge patches and the
+ * subresource status. No schemas, no watches.
  */
 import type { KubeObject, NewObjectMeta, ObjectKey, Resource } from '../api/objects.ts';
 import type { KubeClient, Preconditions, Selection } from './client.ts';

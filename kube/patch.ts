@@ -31,8 +31,8 @@ export function strategicMergePatch(body: object): Patch {
 }
 
 /**
- * Server-side apply: creates the object or sets the given fields. Fields that this manager set before and now leaves out
- * are removed. `force` takes fields over from other managers (else 409).
+ * Server-side apply: creates the object or sets the given fields. Fields that this manager set before and now leaves
+ * out are removed. `force` takes fields over from other managers (else 409).
  */
 export function applyPatch(
   body: { apiVersion: string; kind: string },

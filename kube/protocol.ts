@@ -125,8 +125,8 @@ async function* lines(body: AsyncIterable<Buffer>): AsyncGenerator<string> {
 }
 
 /**
- * Runs with a signal that aborts when the caller's does or at the timeout. Rejects with the reason of the caller's signal,
- * or with a ConnectionError that names the request.
+ * Runs with a signal that aborts when the caller's does or at the timeout. Rejects with the reason of the caller's
+ * signal, or with a ConnectionError that names the request.
  */
 export async function withDeadline<R>(
   request: string,

@@ -64,9 +64,9 @@ interface WatchProgress {
 }
 
 /**
- * Lists, then watches, until stopped. After an error it continues at the last resourceVersion, lists again when the server
- * no longer knows that, and pauses (`backoffMs`, Retry-After) when it makes no progress. Objects that disappeared
- * meanwhile are reported as deleted; an object that was created again under its name as deleted and added.
+ * Lists, then watches, until stopped. After an error it continues at the last resourceVersion, lists again when the
+ * server no longer knows that, and pauses (`backoffMs`, Retry-After) when it makes no progress. Objects that
+ * disappeared meanwhile are reported as deleted; an object that was created again under its name as deleted and added.
  */
 export function startReflector<T extends KubeObject>(options: ReflectorOptions<T>): Reflector<T> {
   const { client, resource, onEvent, observer, logger, transform = (object: T) => object } = options;

@@ -14,8 +14,8 @@ interface Read<T> {
 }
 
 /**
- * Reads something once for all callers of the same moment. Callers that come after a read was sent share the next one, so
- * that no answer is older than its question.
+ * Reads something once for all callers of the same moment. Callers that come after a read was sent share the next one,
+ * so that no answer is older than its question.
  * @param gatherMs how long a read waits for more callers. 0: until the next turn of the event loop
  */
 export function coalesce<T>(gatherMs = 0): (id: string, send: () => Promise<T>) => Promise<T> {

@@ -22,8 +22,8 @@ export interface Store<T extends KubeObject> {
    */
   readonly reachable: boolean;
   /**
-   * How long the API server has answered without an outage, ms: without a time of at least `outageMs` in which it did not.
-   * 0 while it does not answer.
+   * How long the API server has answered without an outage, ms: without a time of at least `outageMs` in which it did
+   * not. 0 while it does not answer.
    */
   readonly answersForMs: number;
   readonly size: number;

@@ -24,7 +24,9 @@ export interface BlockedWorkflow {
 /** How long the list may take, ms. */
 const timeoutMs = 30_000;
 
-/** All of an installation, those first whose run is the oldest. By lists of the server that may be some seconds behind. */
+/**
+ * All of an installation, those first whose run is the oldest. By lists of the server that may be some seconds behind.
+ */
 export async function listBlocked(to: Installation): Promise<BlockedWorkflow[]> {
   const [failing, waiting] = await Promise.all([
     // Older servers do not know the search attribute.

@@ -1,6 +1,7 @@
 /**
- * Broken runs: each of their workflow tasks fails, because their history and their code disagree. A worker that outlived a
- * restore of Temporal may have written such a history. No build of the code can go on there, only another run: ADR 47.
+ * Broken runs: each of their workflow tasks fails, because their history and their code disagree. A worker that
+ * outlived a restore of Temporal may have written such a history. No build of the code can go on there, only another
+ * run: ADR 47.
  */
 import { randomUUID } from 'node:crypto';
 import { type Client, WorkflowNotFoundError } from '@temporalio/client';
@@ -10,12 +11,15 @@ import { grpcCodeOf, grpcCodes } from './connection.ts';
 import { sweepType } from './schedules.ts';
 import type { Installation } from './workflows.ts';
 
-/** Search attribute that the server sets when five workflow tasks of a run have failed in a row. Older servers never do. */
+/**
+ * Search attribute that the server sets when five workflow tasks of a run have failed in a row. Older servers never do.
+ */
 export const reportedProblems = 'TemporalReportedProblems';
 
 /**
- * Values of it that say so: the server refuses what a replay asks for, the SDK says it, or no task comes back. The SDK answers
- * none where an error of replay comes too late for it to fail the run. An exception in the code has another cause.
+ * Values of it that say so: the server refuses what a replay asks for, the SDK says it, or no task comes back. The SDK
+ * answers none where an error of replay comes too late for it to fail the run. An exception in the code has another
+ * cause.
  */
 const brokenCauses = [
   'WorkflowTaskFailedCauseNonDeterministicError',
@@ -39,13 +43,18 @@ export interface BrokenRun {
   readonly type: string;
 }
 
-/** Search attribute of runs that a Schedule has started. It would not know of another one, and start the next beside it. */
+/**
+ * Search attribute of runs that a Schedule has started. It would not know of another one, and start the next beside it.
+ */
 const scheduledBy = 'TemporalScheduledById';
 
 /** How long a list and a query may take, ms. */
 const timeoutMs = 30_000;
 
-/** The broken runs of an installation, by lists of the server that may be some seconds behind. Older servers list sweeps alone. */
+/**
+ * The broken runs of an installation, by lists of the server that may be some seconds behind. Older servers list sweeps
+ * alone.
+ */
 export async function listBrokenRuns(to: Installation): Promise<BrokenRun[]> {
   const causes = brokenCauses.map((cause) => `'${cause}'`).join(', ');
   const reported = await listOpen(to, `${reportedProblems} IN (${causes})`).catch((error: unknown) => {

@@ -31,14 +31,16 @@ const sources = [
 
 /**
  * The bundle of workflows/: that of the package, or from .cache/workflows if it was built before from the same sources.
- * Several processes may build at once. Where the cache cannot be written it is built each time, which takes a second or two.
- * The cache must not be a folder that others may write to: its content is executed.
+ * Several processes may build at once. Where the cache cannot be written it is built each time, which takes a second or
+ * two. The cache must not be a folder that others may write to: its content is executed.
  */
 export async function loadWorkflowBundle(): Promise<{ code: string }> {
   return load('workflows');
 }
 
-/** The bundle that `replayRun` takes: the same code, which also reports what it asks for. It is kept in the same folder. */
+/**
+ * The bundle that `replayRun` takes: the same code, which also reports what it asks for. It is kept in the same folder.
+ */
 export async function loadReplayBundle(): Promise<{ code: string }> {
   return load('replay');
 }

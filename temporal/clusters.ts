@@ -15,8 +15,8 @@ import { version } from './version.ts';
 const mark = / for cluster ([0-9a-f-]+)$/;
 
 /**
- * UID of the watched namespace, which differs from that of a namespace of the same name in another cluster. undefined, with a
- * warning in the log, where we may not read it. Throws where an API server does not answer, or is busy.
+ * UID of the watched namespace, which differs from that of a namespace of the same name in another cluster. undefined,
+ * with a warning in the log, where we may not read it. Throws where an API server does not answer, or is busy.
  */
 export async function findClusterId(
   control: KubeClient,
@@ -102,7 +102,9 @@ export async function showControllers(connection: ConnectionLike, check: Cluster
 }
 
 export interface ClusterWatch {
-  /** Rejects when another cluster serves the installation, or the namespace has another UID than before. Never resolves. */
+  /**
+   * Rejects when another cluster serves the installation, or the namespace has another UID than before. Never resolves.
+   */
   readonly found: Promise<never>;
   stop(): void;
 }

@@ -56,7 +56,9 @@ export async function connectClient(server: TemporalServer): Promise<Connection>
 
 type Interceptor = NonNullable<ConnectionOptions['interceptors']>[number];
 
-/** Rejects a call on a closed connection. gRPC throws: where the SDK repeats a call, in a timer, which ends the process. */
+/**
+ * Rejects a call on a closed connection. gRPC throws: where the SDK repeats a call, in a timer, which ends the process.
+ */
 const rejectOnceClosed: Interceptor = (options, nextCall) => {
   try {
     return nextCall(options) as ReturnType<Interceptor>;

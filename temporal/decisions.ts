@@ -1,4 +1,7 @@
-/** The decisions of a run beside those of today's code: pure. Temporal compares only their kinds; here the content counts, too. */
+/**
+ * The decisions of a run beside those of today's code: pure. Temporal compares only their kinds; here the content
+ * counts, too.
+ */
 import { isDeepStrictEqual } from 'node:util';
 import { defaultPayloadConverter, type Payload } from '@temporalio/common';
 import type { Commands } from '../workflows/replay-interceptors.ts';
@@ -37,7 +40,8 @@ export interface Difference {
 /**
  * The first decision that differs; undefined where none does.
  * @param asked by the replay, in order
- * @param stopped whether Temporal has stopped the replay, or the code has failed: then what the replay did not reach differs
+ * @param stopped whether Temporal has stopped the replay, or the code has failed: then what the replay did not reach
+ * differs
  */
 export function firstDifference(
   events: readonly HistoryEvent[],
@@ -55,7 +59,8 @@ export function firstDifference(
   if (differing === undefined && !stopped) return undefined;
   const known = new Set(recorded.map(({ key }) => key));
   const unknown = activations.map((each) => each.filter(({ key }) => !known.has(key)));
-  // What is asked for and not recorded may be a timer that was cancelled at once. The replay has stopped at the last one.
+  // What is asked for and not recorded may be a timer that was cancelled at once. The replay has stopped at the last
+  // one.
   const additional = stopped ? unknown.findLast(({ length }) => length > 0)?.[0] : undefined;
   const other = (differing && now.get(differing.key)) ?? additional;
   const isOfOneKind = differing !== undefined && differing.what === other?.what;

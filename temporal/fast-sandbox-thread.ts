@@ -7,7 +7,9 @@ import { globalHandlers } from '@temporalio/worker/lib/workflow/vm-shared.js';
 const { timeoutMs: timeout } = workerData as { timeoutMs: number };
 const script = new Script('enterSandbox()');
 
-/** The SDK sets a time limit for each call into the sandbox, and each limit starts a thread. Here one limit covers all. */
+/**
+ * The SDK sets a time limit for each call into the sandbox, and each limit starts a thread. Here one limit covers all.
+ */
 function limited<T>(call: () => T): T {
   Object.assign(globalThis, { enterSandbox: call });
   return script.runInThisContext({ timeout }) as T;

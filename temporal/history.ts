@@ -51,7 +51,8 @@ const accidental = new Set([
 export const jsonEncoding = Buffer.from('json/plain').toString('base64');
 
 /**
- * The events of a history as Temporal gives it in JSON, readable and without what is accidental. Throws when it is none.
+ * The events of a history as Temporal gives it in JSON, readable and without what is accidental. Throws when it is
+ * none.
  * @param history text
  */
 export function readable(history: string): HistoryEvent[] {

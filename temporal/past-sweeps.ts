@@ -80,8 +80,8 @@ async function lastWorkflow(
 }
 
 /**
- * The same of Machines whose VMs have other names than they, by UID. Temporal finds no id by its end, so one list of the
- * workflows of each namespace is read.
+ * The same of Machines whose VMs have other names than they, by UID. Temporal finds no id by its end, so one list of
+ * the workflows of each namespace is read.
  */
 async function lastByUid(
   { client, name: installation }: Pick<Installation, 'client' | 'name'>,

@@ -35,8 +35,8 @@ export interface PausableWorkers extends Workers {
 
 /**
  * Starts workers, and stops them while there is a foreign holder: they stop polling, and their work waits in Temporal.
- * Running activities may end. While the Leases cannot be read nothing changes. `failed` rejects when workers cannot start
- * after a pause, and when they end by themselves.
+ * Running activities may end. While the Leases cannot be read nothing changes. `failed` rejects when workers cannot
+ * start after a pause, and when they end by themselves.
  */
 export async function startPausableWorkers(options: PausableOptions): Promise<PausableWorkers> {
   const { findForeignHolder, lookEveryMs, start, logger } = options;

@@ -30,7 +30,10 @@ interface ListedRun {
   readonly start: number;
 }
 
-/** All runs of the machines that have had a name, the oldest first. By a list of the server that may be some seconds behind. */
+/**
+ * All runs of the machines that have had a name, the oldest first. By a list of the server that may be some seconds
+ * behind.
+ */
 async function listRuns(client: Client, prefix: string): Promise<ListedRun[]> {
   const runs: ListedRun[] = [];
   for await (const run of client.workflow.list({ query: `WorkflowId STARTS_WITH '${prefix}'` })) {

@@ -65,8 +65,8 @@ export interface RunHistory {
 }
 
 /**
- * Replays a run against the workflow code of this checkout. Throws an Error when it cannot: the text is no history, or the
- * code has no such workflow.
+ * Replays a run against the workflow code of this checkout. Throws an Error when it cannot: the text is no history, or
+ * the code has no such workflow.
  */
 export async function replayRun(text: string, source: string): Promise<ReplayReport> {
   const [report] = await replayRuns([{ text, source }]);

@@ -39,15 +39,17 @@ interface SeenRun {
 
 /** How long the server may take to answer, ms. */
 const timeoutMs = 5_000;
-/** After how many checks every run has had its turn: after four minutes, and after 20 s once the server did not answer. */
+/**
+ * After how many checks every run has had its turn: after four minutes, and after 20 s once the server did not answer.
+ */
 const checksPerRound = 100;
 const checksPerRoundAfterOutage = 10;
 
 /**
  * Compares what the worker has seen with what the server has, until stopped. A database is restored as a whole, so at
- * first the run that was seen last is behind. It may soon have as many events again, and so may a run that others signal:
- * therefore all runs have their turn soon after an outage, without which no database is restored. Closed runs cannot stand
- * still. A run that the server does not have was deleted, or is younger than the backup.
+ * first the run that was seen last is behind. It may soon have as many events again, and so may a run that others
+ * signal: therefore all runs have their turn soon after an outage, without which no database is restored. Closed runs
+ * cannot stand still. A run that the server does not have was deleted, or is younger than the backup.
  */
 export function detectRestore(options: RestoreDetectionOptions): RestoreDetection {
   const stopping = new AbortController();

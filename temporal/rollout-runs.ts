@@ -30,8 +30,8 @@ const firstEvents = 50;
 const timeoutMs = 30_000;
 
 /**
- * The newest runs of all deployments that have had the name, the newest first, at most `maxRuns`. By a list of the server that
- * may be some seconds behind.
+ * The newest runs of all deployments that have had the name, the newest first, at most `maxRuns`. By a list of the
+ * server that may be some seconds behind.
  */
 export async function listRolloutRuns(
   { client, name: installation }: Installation,

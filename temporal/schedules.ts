@@ -283,7 +283,9 @@ export async function findHeldSweeps({ client, name }: Installation): Promise<He
   return waiting;
 }
 
-/** Approves the orphans with these ids or names at a sweep that waits. Returns how many there are; throws its refusal. */
+/**
+ * Approves the orphans with these ids or names at a sweep that waits. Returns how many there are; throws its refusal.
+ */
 export async function approveOrphans(
   { client }: Installation,
   { id }: HeldSweep,

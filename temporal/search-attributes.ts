@@ -11,8 +11,8 @@ const keyword = 2;
 const timeoutMs = 15_000;
 
 /**
- * Adds missing search attributes to the namespace, and returns when all can be used. Safe to repeat and to run in several
- * processes at once. Throws an Error that names the attributes and the fix.
+ * Adds missing search attributes to the namespace, and returns when all can be used. Safe to repeat and to run in
+ * several processes at once. Throws an Error that names the attributes and the fix.
  */
 export async function ensureSearchAttributes(connection: ConnectionLike, namespace: string): Promise<void> {
   await connection.withDeadline(Date.now() + timeoutMs, async () => {
@@ -22,8 +22,8 @@ export async function ensureSearchAttributes(connection: ConnectionLike, namespa
 }
 
 /**
- * Runs a call that sets search attributes. A server whose database was lost refuses it: then they are added, and the call
- * is repeated.
+ * Runs a call that sets search attributes. A server whose database was lost refuses it: then they are added, and the
+ * call is repeated.
  */
 export async function withSearchAttributes<T>({ connection, options }: Client, start: () => Promise<T>): Promise<T> {
   try {

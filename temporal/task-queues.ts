@@ -46,8 +46,8 @@ export async function readBacklog(
 const timeoutMs = 2_000;
 
 /**
- * By how much the clock of the server is ahead of ours, ms; negative: it is behind. The server notes the time of each poll,
- * so this polls a queue without tasks. undefined: the server noted nothing within 2 s.
+ * By how much the clock of the server is ahead of ours, ms; negative: it is behind. The server notes the time of each
+ * poll, so this polls a queue without tasks. undefined: the server noted nothing within 2 s.
  */
 export async function measureClock(connection: ConnectionLike, namespace: string, queue: string) {
   const identity = randomUUID();

@@ -30,8 +30,8 @@ function isLoopback(address: string): boolean {
 let sdkMetricsUrl: string | undefined;
 
 /**
- * The metrics of the SDK's workers, as text for Prometheus; empty before the first connection for workers. Throws an Error
- * when the SDK does not answer.
+ * The metrics of the SDK's workers, as text for Prometheus; empty before the first connection for workers. Throws an
+ * Error when the SDK does not answer.
  */
 export async function readSdkMetrics(): Promise<string> {
   if (sdkMetricsUrl === undefined) return '';
@@ -42,7 +42,9 @@ export async function readSdkMetrics(): Promise<string> {
 /** How often a port is looked for that another process takes before the SDK listens on it. */
 const portAttempts = 5;
 
-/** The SDK has one runtime in each process, which ends with the last connection. It serves its metrics to this process. */
+/**
+ * The SDK has one runtime in each process, which ends with the last connection. It serves its metrics to this process.
+ */
 async function installRuntime(logger: Logger): Promise<void> {
   for (let attempt = 1; ; attempt++) {
     const bindAddress = `127.0.0.1:${await findFreePort()}`;

@@ -1,4 +1,7 @@
-/** The workers of an installation: one for workflows and their Kubernetes activities, one for drains, one for each provider. */
+/**
+ * The workers of an installation: one for workflows and their Kubernetes activities, one for drains, one for each
+ * provider.
+ */
 import { hostname } from 'node:os';
 import { Client } from '@temporalio/client';
 import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
@@ -60,7 +63,9 @@ export interface WorkersOptions {
   readonly target: KubeClient;
   /** For machines whose spec does not say otherwise. */
   readonly defaults: MachineLimits;
-  /** How many workflows are kept in memory: 0, or at least 500, as the SDK loses running tasks from a small full cache. */
+  /**
+   * How many workflows are kept in memory: 0, or at least 500, as the SDK loses running tasks from a small full cache.
+   */
   readonly maxCachedWorkflows: number;
   /** Whether workflows run in the sandbox of fast-sandbox.ts. Default: in the SDK's. */
   readonly fastSandbox?: boolean;
@@ -229,8 +234,8 @@ async function createInstallationWorker(
     workflowFailureErrorTypes: { '*': ['NondeterminismError', 'DeterminismViolationError'] },
     maxCachedWorkflows: options.maxCachedWorkflows,
     // A task waits for its local activities. With 200 slots a hundred new machines made tasks of over 5 s, and a task
-    // that times out sends its requests again.
-    // Without a cache the SDK drops a task with running local activities when another task comes in, until it times out.
+    // that times out sends its requests again. Without a cache the SDK drops a task with running local activities when
+    // another task comes in, until it times out.
     maxConcurrentWorkflowTaskExecutions: options.maxCachedWorkflows === 0 ? 1 : 40,
     maxConcurrentLocalActivityExecutions: 500,
     workflowTaskPollerBehavior: { type: 'simple-maximum', maximum: 20 },
@@ -238,8 +243,8 @@ async function createInstallationWorker(
 }
 
 /**
- * The worker of drains, which may wait for pods and volumes for long: they must not hold slots of other activities. 2000
- * waiting drains were measured to take 0.3 GB of memory and a tenth of a core. Further ones wait for a slot.
+ * The worker of drains, which may wait for pods and volumes for long: they must not hold slots of other activities.
+ * 2000 waiting drains were measured to take 0.3 GB of memory and a tenth of a core. Further ones wait for a slot.
  */
 async function createDrainWorker(options: WorkersOptions, attachments: WatchAttachments): Promise<Worker> {
   const { namespace, installation, drainStuckAfterMs: stuckAfterMs } = options;
@@ -267,7 +272,8 @@ async function createProviderWorker(options: WorkersOptions, { name, provider }:
     namespace,
     taskQueue: providerTaskQueue(installation, name),
     activities: createVmActivities(provider),
-    // Calls send a heartbeat every 5 s and may be late by as much. The SDK would hold one back until 8 s after the last.
+    // Calls send a heartbeat every 5 s and may be late by as much. The SDK would hold one back until 8 s after the
+    // last.
     maxHeartbeatThrottleInterval: '3 seconds',
   });
 }

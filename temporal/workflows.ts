@@ -63,7 +63,10 @@ export function sourceCheckId(installation: string, { namespace, name }: ObjectR
   return `${installation}/source-check/${namespace}/${name}/${version}`;
 }
 
-/** Starts the check of a source object, unless one of this version is open. Nothing repeats it: the controller asks again. */
+/**
+ * Starts the check of a source object, unless one of this version is open. Nothing repeats it: the controller asks
+ * again.
+ */
 export async function startSourceCheck(to: Installation, ref: ObjectRef, version: string): Promise<void> {
   const options = {
     taskQueue: to.name,
@@ -83,7 +86,9 @@ export function tagUpdateId(installation: string, { namespace, name }: ObjectRef
   return `${installation}/tag-update/${namespace}/${name}`;
 }
 
-/** Starts the workflow that gives the VMs of a source its tags, unless it is open. Nothing repeats it, as with a check. */
+/**
+ * Starts the workflow that gives the VMs of a source its tags, unless it is open. Nothing repeats it, as with a check.
+ */
 export async function startTagUpdate(to: Installation, ref: ObjectRef): Promise<void> {
   const options = {
     taskQueue: to.name,
@@ -143,8 +148,8 @@ export async function retryNow(to: Installation, kind: WorkflowKind, ref: Object
 const maxNamed = 5;
 
 /**
- * Signals several workflows: one that refuses keeps the signal from none of the others. Answers which of them were open.
- * Throws an Error that names those that have refused, after all were tried.
+ * Signals several workflows: one that refuses keeps the signal from none of the others. Answers which of them were
+ * open. Throws an Error that names those that have refused, after all were tried.
  * @param signal answers whether the workflow was open
  */
 export async function signalEach<T>(
@@ -170,8 +175,8 @@ export async function signalEach<T>(
 const timeoutMs = 10_000;
 
 /**
- * When somebody last sent `retryNow` to the newest run of an object's workflow; undefined for never. Reads the history of
- * the run.
+ * When somebody last sent `retryNow` to the newest run of an object's workflow; undefined for never. Reads the history
+ * of the run.
  */
 export async function findRetry(to: Installation, kind: WorkflowKind, ref: ObjectRef): Promise<Date | undefined> {
   try {

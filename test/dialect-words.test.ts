@@ -1,4 +1,7 @@
-/** What keeps Gardener behind its door: no other room spells its words in code. Comments may explain where a rule comes from. */
+/**
+ * What keeps Gardener behind its door: no other room spells its words in code. Comments may explain where a rule comes
+ * from.
+ */
 import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
@@ -7,7 +10,10 @@ import * as names from '../api/gardener/names.ts';
 
 const rooms = ['api', 'activities', 'workflows', 'controllers', 'temporal', 'kube', 'cli'];
 
-/** Where the words belong: the dialect, what names the dialect of the command line, and a format of classes with its API version. */
+/**
+ * Where the words belong: the dialect, what names the dialect of the command line, and a format of classes with its API
+ * version.
+ */
 const homes = ['api/gardener/', 'cli/dialect.ts', 'activities/providers/openstack/schema.ts'];
 
 /** Words of names.ts that Kubernetes, Temporal or the engine use as well, so that they give nothing away. */

@@ -6,9 +6,9 @@ import { testKubeconfig } from './support/kube.ts';
 import { atEnd } from './teardown.ts';
 
 /**
- * Starts one stack with our CRDs, one Millwright for all suites, and one OpenStack once a suite needs it, and says in the
- * environment where they are. Set the variables of the stack to one that already runs (`npm run stack -- --clusters 2` prints them) to
- * save the three seconds during development.
+ * Starts one stack with our CRDs, one Millwright for all suites, and one OpenStack once a suite needs it, and says in
+ * the environment where they are. Set the variables of the stack to one that already runs (`npm run stack -- --clusters
+ * 2` prints them) to save the three seconds during development.
  */
 export default async function setUp(): Promise<void> {
   atEnd((await startHost()).stop);

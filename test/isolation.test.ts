@@ -1,4 +1,7 @@
-/** What keeps tests apart that run at the same time: they share two clusters, and Nodes have the names of their machines. */
+/**
+ * What keeps tests apart that run at the same time: they share two clusters, and Nodes have the names of their
+ * machines.
+ */
 import { globSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import * as gardener from '../api/gardener/resources.ts';

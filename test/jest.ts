@@ -24,8 +24,8 @@ export interface JestOutcome extends Outcome {
 }
 
 /**
- * Starts jest in a checkout; `env` is added to the environment. Node keeps the compiled code of jest and of the processes
- * that tests start by the path and the content of a file: a third of what their start costs.
+ * Starts jest in a checkout; `env` is added to the environment. Node keeps the compiled code of jest and of the
+ * processes that tests start by the path and the content of a file: a third of what their start costs.
  */
 export function spawnJest(
   checkout: string,

@@ -1,4 +1,7 @@
-/** The names of machine-controller-manager (MCM), and the versions that write them, compared with the sources of three versions. */
+/**
+ * The names of machine-controller-manager (MCM), and the versions that write them, compared with the sources of three
+ * versions.
+ */
 import { execFile } from 'node:child_process';
 import { globSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -9,7 +12,10 @@ import * as names from '../api/gardener/names.ts';
 const versions = ['v0.60.0', 'v0.61.3', 'v0.62.1'] as const;
 type Version = (typeof versions)[number];
 
-/** The words of the column *written by MCM*, with the versions in which a mark has to be. What has none is not asked for. */
+/**
+ * The words of the column *written by MCM*, with the versions in which a mark has to be. What has none is not asked
+ * for.
+ */
 const writers: Readonly<Record<string, readonly Version[]>> = {
   all: versions,
   'from v0.61 on': ['v0.61.3', 'v0.62.1'],

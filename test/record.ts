@@ -1,6 +1,7 @@
 /**
- * `npm run record`: runs the end-to-end tests with scenarios, and keeps what their workflows did in test/histories/next.
- * With arguments of jest only those tests. A scenario is replaced as a whole, and only when its tests have passed.
+ * `npm run record`: runs the end-to-end tests with scenarios, and keeps what their workflows did in
+ * test/histories/next. With arguments of jest only those tests. A scenario is replaced as a whole, and only when its
+ * tests have passed.
  */
 import { globSync, readFileSync } from 'node:fs';
 import { cp, mkdir, rm } from 'node:fs/promises';

@@ -1,7 +1,7 @@
 /**
  * `npm test`: everything that a change has to pass, and `npm test -- <arguments>`: jest alone, with these arguments.
- * The last line of a run of tests is `N passed, N failed, N skipped`. `--long` is `npm run test:long`. `--slowest` prints
- * what the files of the last whole run have cost, `--record-costs` takes that as the table of this repository.
+ * The last line of a run of tests is `N passed, N failed, N skipped`. `--long` is `npm run test:long`. `--slowest`
+ * prints what the files of the last whole run have cost, `--record-costs` takes that as the table of this repository.
  */
 import { resolve } from 'node:path';
 import { costsVariable, lastRunFile, printDearest, readCosts, recordCosts } from './costs/table.ts';
@@ -40,7 +40,10 @@ async function run(): Promise<readonly Outcome[]> {
   return [...checked, tests, demo];
 }
 
-/** Without arguments also the end-to-end tests of `npm test` with workers that keep no workflow, in the SDK's sandbox: each task is a replay. */
+/**
+ * Without arguments also the end-to-end tests of `npm test` with workers that keep no workflow, in the SDK's sandbox:
+ * each task is a replay.
+ */
 async function runLong(): Promise<readonly Outcome[]> {
   const selected = args.slice(1);
   if (selected.length === 0) {

@@ -1,6 +1,6 @@
 /**
- * `npm run screenshots`: runs the tests that look at web pages, and keeps what they see in docs/images. With arguments of
- * jest only those tests.
+ * `npm run screenshots`: runs the tests that look at web pages, and keeps what they see in docs/images. With arguments
+ * of jest only those tests.
  */
 import { resolve } from 'node:path';
 import { conclude, runJest } from './jest.ts';

@@ -1,4 +1,6 @@
-/** The SDK's `Duration` comes from `ms`, whose types do not resolve under nodenext: without this, `'5 minuts'` passes. */
+/**
+ * The SDK's `Duration` comes from `ms`, whose types do not resolve under nodenext: without this, `'5 minuts'` passes.
+ */
 declare module 'ms' {
   type Unit =
     | 'ms'

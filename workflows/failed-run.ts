@@ -14,8 +14,8 @@ const { reportFailedRun } = proxyLocalActivities<FailedRunActivities>({
 const nonDeterminismMark = '[TMPRL1100]';
 
 /**
- * The failed run from which this one takes over, if any. Its arguments are older than what it did: after an answer here a
- * run starts from what the objects say.
+ * The failed run from which this one takes over, if any. Its arguments are older than what it did: after an answer here
+ * a run starts from what the objects say.
  */
 export function findFailedRun(): FailedRun | undefined {
   const { attempt, lastFailure, startTime } = workflowInfo();
@@ -26,7 +26,9 @@ export function findFailedRun(): FailedRun | undefined {
   return { at: startTime.toISOString(), reason, message: message.slice(0, 300) };
 }
 
-/** Records a failed run in an Event of the object, where there is one, and in a metric. A failure to do so is ignored. */
+/**
+ * Records a failed run in an Event of the object, where there is one, and in a metric. A failure to do so is ignored.
+ */
 export async function reportRun(failed: FailedRun, about?: Parameters<typeof reportFailedRun>[1]): Promise<void> {
   try {
     await reportFailedRun(failed, about);

@@ -1,4 +1,7 @@
-/** What a workflow asks for while it is replayed. Only the bundle of `millwright replay` has it, that of workers has not. */
+/**
+ * What a workflow asks for while it is replayed. Only the bundle of `millwright replay` has it, that of workers has
+ * not.
+ */
 import { type ConcludeActivationInput, proxySinks, type Sinks, type WorkflowInterceptors } from '@temporalio/workflow';
 
 /** Commands to Temporal, as the SDK passes them on. */

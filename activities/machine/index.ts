@@ -78,8 +78,8 @@ export interface SyncedNode extends Pick<MachineReading, 'machine' | 'node'> {
 export interface Beginning {
   readonly reading: SourceSnapshot;
   /**
-   * With our finalizer. null: it has changed since it was seen, and nothing was written. Left out: it had it already, or cannot
-   * store where its VM would be made, which is the problem of the reading.
+   * With our finalizer. null: it has changed since it was seen, and nothing was written. Left out: it had it already,
+   * or cannot store where its VM would be made, which is the problem of the reading.
    */
   readonly machine?: MachineSnapshot | null;
 }
@@ -177,9 +177,9 @@ export function createMachineActivities(deps: MachineDeps) {
   }
 
   /**
-   * Patches by resourceVersion, so that a Machine that nobody else has changed is not read. Others may have changed it, but
-   * its phase and its deletion are as its workflow knows them. Otherwise the cluster or Temporal was restored from a
-   * backup, and nothing is written.
+   * Patches by resourceVersion, so that a Machine that nobody else has changed is not read. Others may have changed it,
+   * but its phase and its deletion are as its workflow knows them. Otherwise the cluster or Temporal was restored from
+   * a backup, and nothing is written.
    */
   async function patchStatus(
     ref: ObjectRef,
@@ -209,8 +209,8 @@ export function createMachineActivities(deps: MachineDeps) {
   }
 
   /**
-   * The Machine with our finalizer, and with `places` as those where its VMs may be made; null when it is gone. undefined
-   * when it is not as it was seen: nothing was written.
+   * The Machine with our finalizer, and with `places` as those where its VMs may be made; null when it is gone.
+   * undefined when it is not as it was seen: nothing was written.
    */
   async function tryToAddFinalizer(
     ref: ObjectRef,
@@ -254,8 +254,8 @@ export function createMachineActivities(deps: MachineDeps) {
     },
 
     /**
-     * Reads the source and puts our finalizer on the Machine, unless it has one. The same write stores that its VMs may be
-     * made in the place that the source says, or nowhere where that cannot be used.
+     * Reads the source and puts our finalizer on the Machine, unless it has one. The same write stores that its VMs may
+     * be made in the place that the source says, or nowhere where that cannot be used.
      * @param mayHaveVm a VM may have been made elsewhere: the recorded places stay
      * @param sourceVersion as a watcher has seen it
      */
@@ -296,8 +296,8 @@ export function createMachineActivities(deps: MachineDeps) {
     },
 
     /**
-     * Stores on the Machine that its next VM is made in this place; `others`: it may have one elsewhere already. The places
-     * of a Machine that names a VM are kept in any case.
+     * Stores on the Machine that its next VM is made in this place; `others`: it may have one elsewhere already. The
+     * places of a Machine that names a VM are kept in any case.
      */
     async rememberPlace(ref: ObjectRef, place: Place, others: boolean): Promise<MachineSnapshot | PlaceRefusal | null> {
       let placeProblem: string | undefined;
@@ -322,8 +322,8 @@ export function createMachineActivities(deps: MachineDeps) {
     },
 
     /**
-     * Writes that the VMs of the Machine are being deleted, and reads from the same answer where they may be. A Machine that
-     * is not as it was `seen` is left as it is.
+     * Writes that the VMs of the Machine are being deleted, and reads from the same answer where they may be. A Machine
+     * that is not as it was `seen` is left as it is.
      */
     async announceDeletion(
       ref: ObjectRef,
@@ -337,8 +337,9 @@ export function createMachineActivities(deps: MachineDeps) {
     },
 
     /**
-     * Stores which VM backs the Machine, with the tags that it has of its class, unless it names another one than was `seen`: then nothing is written. Then writes
-     * what is reported, if the Machine names that VM and is not further than it was `seen`.
+     * Stores which VM backs the Machine, with the tags that it has of its class, unless it names another one than was
+     * `seen`: then nothing is written. Then writes what is reported, if the Machine names that VM and is not further
+     * than it was `seen`.
      */
     async storeIdentity(
       ref: ObjectRef,
@@ -392,8 +393,8 @@ export function createMachineActivities(deps: MachineDeps) {
 
     /**
      * Marks the Node as ours, gives it what the Machine wants it to have where it was seen `outdated`, and copies its
-     * conditions to the Machine's status, with what is reported unless the Node, as it is now, says that the Machine should
-     * be in another stage. What an API server refuses is an Event, and the Node stays `outdated`.
+     * conditions to the Machine's status, with what is reported unless the Node, as it is now, says that the Machine
+     * should be in another stage. What an API server refuses is an Event, and the Node stays `outdated`.
      */
     async syncNode(
       ref: ObjectRef,
@@ -435,8 +436,8 @@ export function createMachineActivities(deps: MachineDeps) {
     },
 
     /**
-     * Deletes the Nodes and Secrets of a Machine that has no VM any more, and releases it: the API server deletes it. Answers
-     * false where the API server does not keep that our finalizer is gone.
+     * Deletes the Nodes and Secrets of a Machine that has no VM any more, and releases it: the API server deletes it.
+     * Answers false where the API server does not keep that our finalizer is gone.
      */
     async tearDown(ref: ObjectRef, seen: MachineSnapshot, teardown: Teardown): Promise<boolean> {
       const { nodeName, nodeNames, seenNode, hasUserData, leavesNodes, deployment } = teardown;
@@ -460,7 +461,9 @@ export function createMachineActivities(deps: MachineDeps) {
     },
   };
 
-  /** Marks the Node of a machine and gives it what the Machine wants it to have, as far as the API server accepts that. */
+  /**
+   * Marks the Node of a machine and gives it what the Machine wants it to have, as far as the API server accepts that.
+   */
   async function tryToUpdateNode(
     ref: ObjectRef,
     seen: MachineSnapshot,

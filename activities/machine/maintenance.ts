@@ -61,7 +61,8 @@ export function createMaintenanceActivities(deps: MaintenanceDeps) {
   return {
     /**
      * Writes what the preservation of the Machine needs, or its in-place update, until nothing is due. A step that was
-     * interrupted is completed by the next one: the expiry in the status of the Machine is written first and removed last.
+     * interrupted is completed by the next one: the expiry in the status of the Machine is written first and removed
+     * last.
      * @param at the time on Temporal's clock, RFC 3339
      * @param drain left out unless a drain has just ended
      */
@@ -90,8 +91,8 @@ export function createMaintenanceActivities(deps: MaintenanceDeps) {
     },
 
     /**
-     * Notes on a Machine that is about to fail what its Node says of its preservation: its owner, which replaces what has
-     * failed, reads no Nodes. Where the Node cannot be read nothing is written.
+     * Notes on a Machine that is about to fail what its Node says of its preservation: its owner, which replaces what
+     * has failed, reads no Nodes. Where the Node cannot be read nothing is written.
      * @param at the time on Temporal's clock, RFC 3339
      */
     async notePreservation(ref: ObjectRef, at = new Date().toISOString()): Promise<void> {
@@ -126,7 +127,9 @@ export function createMaintenanceActivities(deps: MaintenanceDeps) {
     return planMaintenance(dialectOf(ref.dialect), machine, node, moment, drain?.purpose);
   }
 
-  /** Writes what a plan for the objects as they were `seen` says. Each write is planned anew for the object as it is. */
+  /**
+   * Writes what a plan for the objects as they were `seen` says. Each write is planned anew for the object as it is.
+   */
   async function write(
     moment: Moment,
     seen: Seen,

@@ -65,9 +65,9 @@ export function createNodeActivities(deps: NodeDeps) {
     },
 
     /**
-     * The same, with what its Machine and the source object of that want it to have. What others have put on it stays. All of
-     * the metadata is one write: watchers see no state in between. Where the API server refuses it, the taints are written
-     * without the rest, and where it refuses these, the marks alone.
+     * The same, with what its Machine and the source object of that want it to have. What others have put on it stays.
+     * All of the metadata is one write: watchers see no state in between. Where the API server refuses it, the taints
+     * are written without the rest, and where it refuses these, the marks alone.
      */
     async markAndUpdateNode(
       ref: ObjectRef,
@@ -105,7 +105,9 @@ export function createNodeActivities(deps: NodeDeps) {
       return { outage: (await findOutage(ref, machine, (await findNode(ref, machine)).node)) ?? null };
     },
 
-    /** Puts a taint on the Node of a machine that says that its VM is about to be taken away. Answers the Node with it. */
+    /**
+     * Puts a taint on the Node of a machine that says that its VM is about to be taken away. Answers the Node with it.
+     */
     async markInterrupted(ref: ObjectRef, machine: MachineSnapshot, reason: string): Promise<NodeView> {
       const { marks } = dialectOf(ref.dialect);
       const found = await findNode(ref, machine);
@@ -120,8 +122,8 @@ export function createNodeActivities(deps: NodeDeps) {
     },
 
     /**
-     * Whether there is a Node of this name that is not that of the Machine with this VM. A Node that cannot be read keeps no
-     * VM from joining.
+     * Whether there is a Node of this name that is not that of the Machine with this VM. A Node that cannot be read
+     * keeps no VM from joining.
      */
     async isNodeTaken(ref: ObjectRef, nodeName: string, claim: NodeClaim): Promise<boolean> {
       const found = await ownNodes.find({ ...claim, ...ref }, nodeName, localRequest()).catch(() => undefined);
@@ -215,7 +217,10 @@ export function createNodeActivities(deps: NodeDeps) {
     }
   }
 
-  /** Adds the finalizer and the back reference to a Node that is `of` this UID and version: no other machine has marked it. */
+  /**
+   * Adds the finalizer and the back reference to a Node that is `of` this UID and version: no other machine has marked
+   * it.
+   */
   async function patchMarks(ref: ObjectRef, machine: MachineSnapshot, name: string, of: object): Promise<Node | null> {
     const { nodeFinalizer, nodeMachineLabel } = dialectOf(ref.dialect).marks;
     const labels = { [nodeMachineLabel]: ref.name };
@@ -262,7 +267,8 @@ function machineOf({ namespace, name }: ObjectRef): Record<string, string> {
 }
 
 /**
- * What the Node of a machine that was made in a rollout gets as it joins: the controllers would write it a moment later.
+ * What the Node of a machine that was made in a rollout gets as it joins: the controllers would write it a moment
+ * later.
  * @param annotations of the Node, null for those that it loses
  */
 function joiningAnnotations({ dialect }: ObjectRef, machine: MachineSnapshot, annotations: Change): Change | undefined {

@@ -39,8 +39,8 @@ export function onlyPlaces(places: readonly Place[]): Readonly<Record<string, st
 }
 
 /**
- * The annotation once there may be a VM in this place as well, which is then the last; undefined where it says so already.
- * Where it says nothing yet, another system has begun the creation, and that is noted, too.
+ * The annotation once there may be a VM in this place as well, which is then the last; undefined where it says so
+ * already. Where it says nothing yet, another system has begun the creation, and that is noted, too.
  */
 export function withPlace(machine: KubeObject, place: Place): Readonly<Record<string, string>> | undefined {
   const { places = [] } = readAnnotation(machine);
@@ -68,8 +68,8 @@ export function withNodes(machine: KubeObject, nodeNames: readonly string[]): Re
 }
 
 /**
- * All places of a Machine: none where nothing was asked of any cloud. A Machine that another system made says nothing of
- * them: its source does.
+ * All places of a Machine: none where nothing was asked of any cloud. A Machine that another system made says nothing
+ * of them: its source does.
  * @param sourceKind for people: the kind of the object that the source is read from
  */
 export function placesOf(

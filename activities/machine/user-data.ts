@@ -30,8 +30,8 @@ export function createUserDataActivities(deps: UserDataDeps) {
   const { control, target, bootstrapTokenExtraGroups } = deps;
 
   /**
-   * The Secret of the token for a machine, made unless there is one. One that expires too soon lives longer: a VM may have
-   * been made with it. Ids that other machines have are passed over.
+   * The Secret of the token for a machine, made unless there is one. One that expires too soon lives longer: a VM may
+   * have been made with it. Ids that other machines have are passed over.
    */
   async function ensureToken(ref: ObjectRef, validUntil: string): Promise<Secret> {
     for (let ordinal = 0; ; ordinal++) {
@@ -55,7 +55,8 @@ export function createUserDataActivities(deps: UserDataDeps) {
     /**
      * Renders user data for a machine into a Secret and says where it is. Renders again when the source was changed, or
      * when the token in it has gone.
-     * @param validUntil when the bootstrap token expires at the earliest, where one is asked for: RFC 3339, on Temporal's clock
+     * @param validUntil when the bootstrap token expires at the earliest, where one is asked for: RFC 3339, on
+     * Temporal's clock
      */
     async ensureUserData(
       ref: ObjectRef,

@@ -26,8 +26,8 @@ export function createVmOwnerActivities({ control, defaults, findNode }: VmOwner
 
   return {
     /**
-     * The other Machine that has the VM which this one names; without a name where it is this one's. Lists all Machines, and
-     * reads the Nodes of those that name the VM.
+     * The other Machine that has the VM which this one names; without a name where it is this one's. Lists all
+     * Machines, and reads the Nodes of those that name the VM.
      * @param isForced do not ask the cluster of the Nodes: it may be gone for good
      */
     async findVmOwner(
@@ -73,8 +73,8 @@ export function createVmOwnerActivities({ control, defaults, findNode }: VmOwner
 }
 
 /**
- * Of Machines that name one VM, none of which has a marked Node, the one that has it: the oldest of those that stay, else the
- * oldest. One that has failed without a Node, as a copy does, comes last.
+ * Of Machines that name one VM, none of which has a marked Node, the one that has it: the oldest of those that stay,
+ * else the oldest. One that has failed without a Node, as a copy does, comes last.
  */
 export function ownerOf<T extends Rival>(machines: readonly T[]): T | undefined {
   const rank = ({ stage, nodeName, deletingSince, createdAt, uid }: T) => {

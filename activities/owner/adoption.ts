@@ -10,8 +10,8 @@ import { recordOn, recordOnOwner } from './report.ts';
 import { inBatches, type Owner, ownSets, type Step } from './step.ts';
 
 /**
- * Adopts and releases the machines that the plan names. Each set is read live before, and the machine with the write: what
- * has changed meanwhile is left to the next step.
+ * Adopts and releases the machines that the plan names. Each set is read live before, and the machine with the write:
+ * what has changed meanwhile is left to the next step.
  */
 export async function changeOwners(step: Step): Promise<void> {
   const { deps, api, ref, plan } = step;

@@ -40,10 +40,10 @@ import {
 } from './step.ts';
 
 /**
- * Runs a step that was planned. One that was thought lost may still run beside the next one: the plan fixes the names of
- * new machines, and the versions of what it changes or deletes, so no additional machine is created. A step may start long
- * after its plan was made: what was planned for another generation of the owner, or for a set that has other replicas by
- * now, is left to the next reading. When it throws, no request is running.
+ * Runs a step that was planned. One that was thought lost may still run beside the next one: the plan fixes the names
+ * of new machines, and the versions of what it changes or deletes, so no additional machine is created. A step may
+ * start long after its plan was made: what was planned for another generation of the owner, or for a set that has other
+ * replicas by now, is left to the next reading. When it throws, no request is running.
  */
 export async function applyPlan(step: Step): Promise<StepResult> {
   const failures: Failures = new Map();
@@ -92,7 +92,8 @@ async function runStep(step: Step, failures: Failures): Promise<StepResult> {
     await removeFinalizer(deps.control, sets, { ...set, namespace: ref.namespace }, api.marks.finalizer);
   }
   if (plan.release) await release(step);
-  // Before its report: a run that takes over from here finds either a rollout that is not late yet, or the earlier template.
+  // Before its report: a run that takes over from here finds either a rollout that is not late yet, or the earlier
+  // template.
   const rolledBack = await rollBack(step);
   if (plan.report !== undefined) await report(step, owner, plan.report, scaled);
   await recordCompletion(step);
@@ -109,8 +110,8 @@ async function runStep(step: Step, failures: Failures): Promise<StepResult> {
 }
 
 /**
- * Creates and changes sets, and creates machines in them. Returns the new generations of scaled sets, by name, and which
- * machines a limit of the namespace has kept from being created.
+ * Creates and changes sets, and creates machines in them. Returns the new generations of scaled sets, by name, and
+ * which machines a limit of the namespace has kept from being created.
  */
 async function changeSets(
   step: Step,
@@ -187,13 +188,13 @@ async function createSet(
 }
 
 /**
- * All that a step changes of a set before it creates or deletes machines there, in one patch: replicas, annotations, and
- * the record of the creation. The record is written before the first machine: a step that was thought
- * lost may still run, and its successor creates the same names. It stays until the next creation. A patch for another reason
+ * All that a step changes of a set before it creates or deletes machines there, in one patch: replicas, annotations,
+ * and the record of the creation. The record is written before the first machine: a step that was thought lost may
+ * still run, and its successor creates the same names. It stays until the next creation. A patch for another reason
  * removes it once all of its machines exist.
  *
- * A set whose spec was changed since the plan was made, or that records another creation, is left as it is. A status that
- * was written meanwhile does not matter: counts are written all the time.
+ * A set whose spec was changed since the plan was made, or that records another creation, is left as it is. A status
+ * that was written meanwhile does not matter: counts are written all the time.
  */
 async function changeSet(step: Step, { deployment }: Owner, name: string, scaled: Map<string, number>): Promise<void> {
   const { deps, api, sets, ref, plan } = step;
@@ -290,8 +291,8 @@ async function updateMachine(step: Step, { name, uid }: MachineBehind, set: Owne
 }
 
 /**
- * The annotation `replaced` is written after the deletion was accepted: written first, it would count for a later deletion
- * with another cause if this one failed. Where it is lost, the replacement waits until the machine is gone.
+ * The annotation `replaced` is written after the deletion was accepted: written first, it would count for a later
+ * deletion with another cause if this one failed. Where it is lost, the replacement waits until the machine is gone.
  * Answers whether this call has deleted the machine.
  */
 async function deleteMachine(

@@ -46,8 +46,8 @@ export async function removeFinalizer<T extends KubeObject>(
 }
 
 /**
- * Deletes the sets, and removes our finalizer from them and the owner: the end of a deletion. Nothing is released while a
- * set has a machine, also where a reading by label has missed it.
+ * Deletes the sets, and removes our finalizer from them and the owner: the end of a deletion. Nothing is released while
+ * a set has a machine, also where a reading by label has missed it.
  */
 export async function release(context: OwnerContext): Promise<void> {
   const { deps, api, sets, deployments, ref, kind } = context;

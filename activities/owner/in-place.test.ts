@@ -105,7 +105,10 @@ it('an in-place update whose Node is gone goes on with the next machine once tha
 describe('an in-place update that machine-controller-manager has left half done', () => {
   const unordered = mergePatch({ metadata: { annotations: { [names.inPlaceUpdate]: null } } });
 
-  /** As `newUpdate`, but nothing of ours is on the machines: one has what MCM's node agent or a person has brought about. */
+  /**
+   * As `newUpdate`, but nothing of ours is on the machines: one has what MCM's node agent or a person has brought
+   * about.
+   */
   async function newLeft(orchestrationType: 'Auto' | 'Manual', reason: string, phase: string) {
     const { ref } = await newUpdate(strategyOf(orchestrationType));
     const all = await own();

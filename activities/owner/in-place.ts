@@ -1,4 +1,6 @@
-/** In-place updates: who is a candidate, whose turn it is, and who is handed over to the set of the current template. */
+/**
+ * In-place updates: who is a candidate, whose turn it is, and who is handed over to the set of the current template.
+ */
 
 import { orderOf, toOrder } from '../../api/in-place-order.ts';
 import type { UpdatedMachine } from '../../api/model/owner.ts';
@@ -11,7 +13,10 @@ import { isReleasable } from '../../api/owner/updated-machines.ts';
 import { update } from '../../kube/update.ts';
 import { inBatches, isAsPlanned, type Step } from './step.ts';
 
-/** Writes only on Machines: their workflows bring the Nodes in line. Each is changed only if it still is as it was planned for. */
+/**
+ * Writes only on Machines: their workflows bring the Nodes in line. Each is changed only if it still is as it was
+ * planned for.
+ */
 export async function updateInPlace(step: Step): Promise<void> {
   const { mark = [], select = [], release = [], handOver = [], newSet } = step.plan.update ?? {};
   const { candidate, selected, released } = inPlaceOrders;
@@ -37,7 +42,10 @@ function order(step: Step, machine: UpdatedMachine, set: OwnerSet, next: string,
   return change(step, machine, set, isDue, () => ({ metadata: { annotations } }));
 }
 
-/** One write: the machine never belongs to no set, and never to both. `from` and `to` are one when the template went back. */
+/**
+ * One write: the machine never belongs to no set, and never to both. `from` and `to` are one when the template went
+ * back.
+ */
 function handOverTo(step: Step, machine: UpdatedMachine, from: OwnerSet, to: OwnerSet) {
   const { api } = step;
   const { handedOver } = api.owner.inPlaceUpdate ?? {};

@@ -1,4 +1,7 @@
-/** Owners of machines from what is read of them to what becomes of them: plans are made and carried out, one after another. */
+/**
+ * Owners of machines from what is read of them to what becomes of them: plans are made and carried out, one after
+ * another.
+ */
 import { describe, expect, it } from '@jest/globals';
 import { gardener } from '../../api/gardener/index.ts';
 import { annotations, finalizers } from '../../api/gardener/names.ts';

@@ -40,11 +40,12 @@ export function createOwnerActivities(deps: OwnerDeps) {
 
   return {
     /**
-     * Reads an owner, then its sets, then its machines, each by quorum. In this order a machine that is created meanwhile
-     * may be missed, but never one that existed before. null: the owner is gone, or it is a set of a deployment.
+     * Reads an owner, then its sets, then its machines, each by quorum. In this order a machine that is created
+     * meanwhile may be missed, but never one that existed before. null: the owner is gone, or it is a set of a
+     * deployment.
      *
-     * Only the controller reference says whose a machine is. Labels are a hint that spares a reading the machines of others,
-     * see `createOwnedReader`.
+     * Only the controller reference says whose a machine is. Labels are a hint that spares a reading the machines of
+     * others, see `createOwnedReader`.
      * @param notBeforeMs when to read, ms since the epoch, at most a second from now: changes until then are in one
      *   reading. A timer of the workflow takes at least a second.
      * @param last what is known of earlier readings; without it everything is listed

@@ -42,9 +42,9 @@ const forgetAfterMs = 10 * 60_000;
 const maxAbsent = 20;
 
 /**
- * Reads objects by label where that leaves at least half of a namespace out. What it has read before and the label does not
- * find, it reads by name. If any of that still belongs to the owner, everything is listed; also where another worker has
- * read last, when a watcher has seen more, and once a minute.
+ * Reads objects by label where that leaves at least half of a namespace out. What it has read before and the label does
+ * not find, it reads by name. If any of that still belongs to the owner, everything is listed; also where another
+ * worker has read last, when a watcher has seen more, and once a minute.
  */
 export function createOwnedReader(control: KubeClient): OwnedReader {
   const lists = new Map<string, { readonly total: number; readonly atMs: number }>();

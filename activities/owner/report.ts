@@ -109,7 +109,9 @@ export async function reportFailures(context: OwnerContext, failures: Failures):
   await update(deps.control, deployments, ref, change, onStatus);
 }
 
-/** Reports as an Event and a condition why the set of the template could not be created. Its own errors do not matter. */
+/**
+ * Reports as an Event and a condition why the set of the template could not be created. Its own errors do not matter.
+ */
 export async function reportRefusedSet(
   { deps, api, deployments, ref }: OwnerContext,
   deployment: OwnerDeployment,

@@ -18,9 +18,9 @@ const events = {
 const refusals: readonly number[] = [400, 403, 422];
 
 /**
- * Writes what `spec.rollbackTo` asks for, or what a rollout needs that is late. A spec that has changed is left alone. Answers
- * what was done, for people: also that the API server refuses it for good. Then a late rollout stays late, and what was asked for
- * is cleared.
+ * Writes what `spec.rollbackTo` asks for, or what a rollout needs that is late. A spec that has changed is left alone.
+ * Answers what was done, for people: also that the API server refuses it for good. Then a late rollout stays late, and
+ * what was asked for is cleared.
  */
 export async function rollBack(step: Step): Promise<string | undefined> {
   const { deps, api, deployments, ref, plan } = step;

@@ -1,4 +1,7 @@
-/** That a step does what was planned only as long as everything is as it was planned for, and what is left of one that fails. */
+/**
+ * That a step does what was planned only as long as everything is as it was planned for, and what is left of one that
+ * fails.
+ */
 import { setImmediate as turn } from 'node:timers/promises';
 import { describe, expect, it, jest } from '@jest/globals';
 import { finalizers } from '../../api/gardener/names.ts';

@@ -127,7 +127,9 @@ export async function ownSets({ deps, sets, ref, kind }: OwnerContext): Promise<
   return items.filter((set) => (kind === 'MachineSet' ? set.metadata.uid : controllerOf(set)) === ref.uid);
 }
 
-/** The owner, if it still has the planned generation; undefined also for one that was deleted with `--cascade=orphan`. */
+/**
+ * The owner, if it still has the planned generation; undefined also for one that was deleted with `--cascade=orphan`.
+ */
 export async function readAsPlanned(step: Step): Promise<Owner | undefined> {
   return (await readNow(step)).owner;
 }
@@ -152,8 +154,8 @@ async function freshReading(step: Step): Promise<Reading> {
 }
 
 /**
- * Works on machines, some at a time, while owner and set are as planned: they are read again after 20 machines, and after a
- * second. After an error no request is started, and the error is thrown when all running requests have ended.
+ * Works on machines, some at a time, while owner and set are as planned: they are read again after 20 machines, and
+ * after a second. After an error no request is started, and the error is thrown when all running requests have ended.
  * @param sizeOf how many are worked on at once after so many batches
  */
 export async function inBatches<T extends { readonly set: string }>(

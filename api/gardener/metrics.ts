@@ -339,8 +339,8 @@ function duration(what: string, help: string, secondsOf: (change: MachineChange)
 }
 
 /**
- * As in machine-controller-manager the label `name` is the deployment, and machines without a deployment are in no series.
- * Where there is no such label, which it needs, the deployment is that of the MachineSet.
+ * As in machine-controller-manager the label `name` is the deployment, and machines without a deployment are in no
+ * series. Where there is no such label, which it needs, the deployment is that of the MachineSet.
  */
 function sampleOfDeployment({ object, source, deployment }: MachineChange, value: number): Sample | undefined {
   const { namespace = '', labels: own } = object.metadata;

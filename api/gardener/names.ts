@@ -1,8 +1,8 @@
 /**
  * Every name that machine-controller-manager (MCM) reads or writes: they are the contract that manifests, the cluster
- * autoscaler and Gardener rely on. Where a name is a key of an object, its value says what it means.
- * A comment names the objects that carry it, what it means and who writes it: docs/reference/names.md is made from them.
- * Plain values: workflow code imports this file.
+ * autoscaler and Gardener rely on. Where a name is a key of an object, its value says what it means. A comment names
+ * the objects that carry it, what it means and who writes it: docs/reference/names.md is made from them. Plain values:
+ * workflow code imports this file.
  */
 
 export const group = 'machine.sapcloud.io';
@@ -268,7 +268,9 @@ export const operationStates = {
 } as const;
 export type OperationState = keyof typeof operationStates;
 
-/** Parts of `lastOperation.description` that MCM reads back: the step that a deletion is at, in the order of the steps. */
+/**
+ * Parts of `lastOperation.description` that MCM reads back: the step that a deletion is at, in the order of the steps.
+ */
 export const deletionSteps = {
   getVmStatus: 'Set machine status to termination. Now, getting VM Status',
   drain: 'Initiate node drain',

@@ -82,8 +82,8 @@ const template: TemplateDialect = {
 };
 
 /**
- * What an API server would refuse of a Node, unless a set has it already: its machines run with what is accepted of it, and
- * an owner that has worked so goes on.
+ * What an API server would refuse of a Node, unless a set has it already: its machines run with what is accepted of it,
+ * and an owner that has worked so goes on.
  */
 function newNodeTemplateProblem(spec: MachineSpec, existing: readonly (MachineSpec | undefined)[]) {
   const problemsOf = (each: MachineSpec | undefined) =>
@@ -267,8 +267,8 @@ export const ownerDialect: OwnerDialect = {
     return `spec.strategy.inPlaceUpdate.orchestrationType is '${orchestration}': set it to one of ${known}`;
   },
   /**
-   * Frozen itself or with its deployment, or an old set of an update in place. MCM leaves the label for the latter also on a
-   * set that is used again: while a deployment updates in place, the plan alone says which sets get machines.
+   * Frozen itself or with its deployment, or an old set of an update in place. MCM leaves the label for the latter also
+   * on a set that is used again: while a deployment updates in place, the plan alone says which sets get machines.
    */
   isClosed(set, deployment: MachineDeployment | undefined) {
     const isFrozen = [set, deployment].some((owner) => owner?.metadata.labels?.[labels.freeze] === 'True');

@@ -1,11 +1,15 @@
-/** What a rollout puts on Nodes, as MCM does: pods should go elsewhere, and the cluster autoscaler leaves the Nodes alone. */
+/**
+ * What a rollout puts on Nodes, as MCM does: pods should go elsewhere, and the cluster autoscaler leaves the Nodes
+ * alone.
+ */
 import type { RolloutMarks } from '../dialect.ts';
 import type { NodePatch, TemplatedNode } from '../node-template.ts';
 import { annotations, taints } from './names.ts';
 
 /**
- * Old Nodes have the taint PreferNoSchedule, also when they are rolled back onto no more. Of the autoscaler's annotation, what
- * somebody else has written stays his; that of a preserved machine stays after the rollout. undefined: it is so already.
+ * Old Nodes have the taint PreferNoSchedule, also when they are rolled back onto no more. Of the autoscaler's
+ * annotation, what somebody else has written stays his; that of a preserved machine stays after the rollout. undefined:
+ * it is so already.
  */
 export function toRolloutPatch(
   { metadata, spec }: TemplatedNode,

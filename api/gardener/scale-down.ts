@@ -1,6 +1,6 @@
 /**
- * How Gardener's cluster autoscaler and machine-controller-manager (MCM) agree on the machines that a scale-down takes: the
- * autoscaler lowers the replicas and lists the machines, in one update of the MachineDeployment.
+ * How Gardener's cluster autoscaler and machine-controller-manager (MCM) agree on the machines that a scale-down takes:
+ * the autoscaler lowers the replicas and lists the machines, in one update of the MachineDeployment.
  */
 import type { MarkPlan, ScaleDownDialect } from '../dialect.ts';
 import type { KubeObject } from '../objects.ts';
@@ -36,8 +36,8 @@ export const scaleDown: ScaleDownDialect = {
 };
 
 /**
- * An entry without a time has that of the last change of the replicas, or else now, which is written as such. An entry that
- * is malformed, or whose machine is gone, Failed, being deleted or of another deployment, is removed.
+ * An entry without a time has that of the last change of the replicas, or else now, which is written as such. An entry
+ * that is malformed, or whose machine is gone, Failed, being deleted or of another deployment, is removed.
  */
 function planMarks(deployment: KubeObject, machines: readonly KubeObject[], now: Date): MarkPlan | undefined {
   const { triggerDeletion, lastReplicaChangeByScalerTime } = annotations;

@@ -18,9 +18,14 @@ export interface MachineLimits {
   readonly noRoomSeconds?: number;
   /** How long an in-place update may take. Only in the defaults, as the next one. */
   readonly updateSeconds?: number;
-  /** How long a machine is preserved. Only in the defaults: the spec of a Machine is read when its preservation begins. */
+  /**
+   * How long a machine is preserved. Only in the defaults: the spec of a Machine is read when its preservation begins.
+   */
   readonly preserveSeconds?: number;
-  /** By how much the clocks of the clusters of Machines and Nodes may differ. Only in the defaults. Left out: not at all. */
+  /**
+   * By how much the clocks of the clusters of Machines and Nodes may differ. Only in the defaults. Left out: not at
+   * all.
+   */
   readonly clockSkewSeconds?: number;
   /** Node condition types that have to be False, besides Ready that has to be True. */
   readonly nodeConditions: readonly string[];
@@ -46,7 +51,9 @@ export interface MachineSnapshot {
   readonly nodeName?: string;
   /** A Node without provider ID that is older than this, RFC 3339, is not its Node. Left out: nobody knows. */
   readonly nodeNotBefore?: string;
-  /** UID of the object that its VM was made for, if it was restored under another one. Left out: nobody knows of one. */
+  /**
+   * UID of the object that its VM was made for, if it was restored under another one. Left out: nobody knows of one.
+   */
   readonly formerUid?: string;
   /** Template hash of its MachineSet. */
   readonly revision?: string;
@@ -89,7 +96,9 @@ export interface MachineSnapshot {
   readonly replacedVm?: string;
 }
 
-/** A machine was unhealthy for longer than its health timeout and asks to be replaced. Times are those of its status. */
+/**
+ * A machine was unhealthy for longer than its health timeout and asks to be replaced. Times are those of its status.
+ */
 export interface ReplacementRequest {
   readonly askedAt: string;
   readonly unhealthySince: string;
@@ -101,7 +110,10 @@ export interface ReplacementRequest {
 export interface MachineObservation {
   readonly machine: MachineSnapshot;
   readonly node: NodeView;
-  /** Name of the MachineDeployment that controls its MachineSet; left out where there is none, or the watchers have not seen the set. */
+  /**
+   * Name of the MachineDeployment that controls its MachineSet; left out where there is none, or the watchers have not
+   * seen the set.
+   */
   readonly deployment?: string;
   /** What its preservation or in-place update needs; left out where that is nothing, or the Node is unknown. */
   readonly maintenance?: MaintenanceDue;
@@ -111,8 +123,8 @@ export interface MachineObservation {
    */
   readonly sourceVersion?: string;
   /**
-   * How long the Nodes have been watched without an outage, ms. Only while the Machine asks to be replaced and its Node can
-   * be seen.
+   * How long the Nodes have been watched without an outage, ms. Only while the Machine asks to be replaced and its Node
+   * can be seen.
    */
   readonly watchedMs?: number;
 }
@@ -120,12 +132,14 @@ export interface MachineObservation {
 /** What a Node is drained for whose machine stays. */
 export type MaintenancePurpose = 'preservation' | 'inPlaceUpdate';
 
-/** What the preservation or the in-place update of a machine needs next: a write, or a drain for the one or the other. */
+/**
+ * What the preservation or the in-place update of a machine needs next: a write, or a drain for the one or the other.
+ */
 export type MaintenanceDue = 'write' | 'drain' | 'drainForUpdate';
 
 /**
- * What others ask of a Machine, as text to compare. What only its workflow writes is left out: a workflow is not woken by
- * its own writes.
+ * What others ask of a Machine, as text to compare. What only its workflow writes is left out: a workflow is not woken
+ * by its own writes.
  */
 export function desiredState(machine: MachineSnapshot): string {
   const { uid, deletingSince, source, problem, forceDeletion, forceDrain, limits, request, alone } = machine;
@@ -151,14 +165,19 @@ export type MachineStage =
   | 'deleting'
   | 'updating'; // updated in place by somebody else: the workflow leaves it alone
 
-/** Whether the Node of a machine in this stage has joined for certain. One that is being deleted may never have had any. */
+/**
+ * Whether the Node of a machine in this stage has joined for certain. One that is being deleted may never have had any.
+ */
 export function hasJoined(stage: MachineStage): boolean {
   return ['running', 'available', 'unhealthy', 'updating'].includes(stage);
 }
 
 /** What is being done with a Machine, or was done last: facts, which a dialect puts into its own words. */
 export interface MachineStep {
-  /** `claimNode`: whether the Node that the cloud names is that of this VM. `equipNode`: whether it has what the Machine says. */
+  /**
+   * `claimNode`: whether the Node that the cloud names is that of this VM. `equipNode`: whether it has what the Machine
+   * says.
+   */
   readonly kind: 'create' | 'initialize' | 'claimNode' | 'join' | 'equipNode' | 'health' | 'drain' | 'deleteVm';
   readonly state: 'processing' | 'failed' | 'successful';
   /** What a drain in process waits for that others have to do, for people. */

@@ -28,7 +28,10 @@ export type NodeView =
   | { readonly state: 'unknown' }
   | {
       readonly state: 'absent';
-      /** Why the Node of its name is not that of the Machine, for people: `node x is older than the Machine`. Left out: there is none. */
+      /**
+       * Why the Node of its name is not that of the Machine, for people: `node x is older than the Machine`. Left out:
+       * there is none.
+       */
       readonly notOwn?: string;
     }
   | ({ readonly state: 'present' } & NodeSnapshot);

@@ -19,9 +19,9 @@ export interface SetView {
   /** It was deleted with `--cascade=orphan` and its machines stay; left out otherwise. */
   readonly orphans?: true;
   /**
-   * status: the generation is not recorded, or it reports a failure that is over. annotations: the new set has to announce
-   * other replicas (`replicasToAnnounce`), an old set that is not empty those of its deployment, or a completed creation is
-   * still recorded and no rollout is under way, or attempts that count no more are.
+   * status: the generation is not recorded, or it reports a failure that is over. annotations: the new set has to
+   * announce other replicas (`replicasToAnnounce`), an old set that is not empty those of its deployment, or a
+   * completed creation is still recorded and no rollout is under way, or attempts that count no more are.
    */
   readonly outdated: readonly Outdated[];
   /** Replicas of its deployment as its annotation has them; left out where it has none. */
@@ -35,13 +35,15 @@ export interface SetView {
   /** Machines that are not being deleted. */
   readonly active: number;
   /**
-   * Active machines that are Running, or Available without a target cluster, and that the autoscaler has not scaled down;
-   * where `minReadySeconds` is set only those that are so for as long.
+   * Active machines that are Running, or Available without a target cluster, and that the autoscaler has not scaled
+   * down; where `minReadySeconds` is set only those that are so for as long.
    */
   readonly available: number;
   /** Left out where it does not count. */
   readonly minReadySeconds?: number;
-  /** Active machines that have not been available yet, and that are neither scaled down by the autoscaler nor preserved. */
+  /**
+   * Active machines that have not been available yet, and that are neither scaled down by the autoscaler nor preserved.
+   */
   readonly starting: number;
   /** Active machines that are Failed and will be replaced. */
   readonly failed: number;
@@ -96,7 +98,9 @@ export interface FailedAttempts {
   readonly about: string;
 }
 
-/** Active machines of a set that are updated in place. The first three are 0 but for an old set of an in-place update. */
+/**
+ * Active machines of a set that are updated in place. The first three are 0 but for an old set of an in-place update.
+ */
 export interface UpdateCounts {
   /** They do not know yet that they are to be updated. */
   readonly unmarked: number;
@@ -106,9 +110,13 @@ export interface UpdateCounts {
   readonly selected: number;
   /** It is their turn, and they are available, so far or again. */
   readonly selectedAvailable: number;
-  /** Their agent has succeeded: they may be handed over, also to the set that they are in when the template went back. */
+  /**
+   * Their agent has succeeded: they may be handed over, also to the set that they are in when the template went back.
+   */
   readonly updated: number;
-  /** They are candidates, or selected and not drained yet, although they have the current template; 0 for an old set. */
+  /**
+   * They are candidates, or selected and not drained yet, although they have the current template; 0 for an old set.
+   */
   readonly unreleased: number;
   /** They are available and were handed over to this set, and their Nodes do not take pods yet. */
   readonly returning: number;
@@ -158,8 +166,8 @@ export interface OwnerView {
   /** Available machines that may be missing during a rollout; 0 for a set. */
   readonly maxUnavailable: number;
   /**
-   * When machines that are being deleted count against replicas + maxSurge. `always`: by the rules of release 0.1.0, whose
-   * readings do not have this field.
+   * When machines that are being deleted count against replicas + maxSurge. `always`: by the rules of release 0.1.0,
+   * whose readings do not have this field.
    */
   readonly countsLeaving: 'never' | 'inRollouts' | 'always';
   /** What its status says of the rollout; left out for a set, and where the status says nothing. */
@@ -178,9 +186,15 @@ export interface OwnerView {
   readonly rollsBack?: true;
   /** A rollout that is late is taken back; left out otherwise. */
   readonly rollsBackWhenLate?: true;
-  /** It is to be recorded when the rollout of its template is complete; left out where that is not asked for, or is so already. */
+  /**
+   * It is to be recorded when the rollout of its template is complete; left out where that is not asked for, or is so
+   * already.
+   */
   readonly lacksCompletion?: true;
-  /** Left out where no machine is unhealthy for longer than its health timeout, and none is being replaced because of that. */
+  /**
+   * Left out where no machine is unhealthy for longer than its health timeout, and none is being replaced because of
+   * that.
+   */
   readonly health?: OwnerHealth;
   /** Name and template hash that the set of the current template has or would get. */
   readonly template: { readonly setName: string; readonly hash: string };
@@ -192,7 +206,10 @@ export interface OwnerView {
 export interface OwnerHealth {
   /** Machines that ask to be replaced. */
   readonly asking: number;
-  /** Replacements under way: from the decision until the unhealthy machine is gone and the one in its place is available. */
+  /**
+   * Replacements under way: from the decision until the unhealthy machine is gone and the one in its place is
+   * available.
+   */
   readonly replacing: number;
 }
 
@@ -217,7 +234,9 @@ export interface Candidate {
   readonly failed: boolean;
   /** The autoscaler has scaled it down; left out otherwise. */
   readonly unneeded?: true;
-  /** It is replaced because it was unhealthy, or was made in place of such a machine and has failed; left out otherwise. */
+  /**
+   * It is replaced because it was unhealthy, or was made in place of such a machine and has failed; left out otherwise.
+   */
   readonly isOfReplacement?: true;
   /** Why it has Failed without having joined, and its creationTimestamp; left out otherwise. */
   readonly failedToJoin?: { readonly createdAt: string; readonly reason: string };
@@ -290,7 +309,9 @@ export interface UpdatedMachine {
   readonly set: string;
 }
 
-/** What a step does for in-place updates: the machines that become candidates, are selected, handed over, or released. */
+/**
+ * What a step does for in-place updates: the machines that become candidates, are selected, handed over, or released.
+ */
 export interface InPlacePlan {
   readonly mark: readonly UpdatedMachine[];
   readonly select: readonly UpdatedMachine[];
@@ -304,7 +325,10 @@ export interface InPlacePlan {
 export interface HealthReading {
   /** How many replacements may be under way at once. */
   readonly most: number;
-  /** Machines that ask to be replaced, the longest unhealthy first, at most 100. Without those of sets that may get no other. */
+  /**
+   * Machines that ask to be replaced, the longest unhealthy first, at most 100. Without those of sets that may get no
+   * other.
+   */
   readonly asking: readonly Asking[];
   /** Names of machines that are being replaced, and in whose place none was made yet. */
   readonly unfilled: readonly string[];

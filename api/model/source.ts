@@ -1,4 +1,6 @@
-/** Where a VM comes from: provider, providerSpec, credentials and user data. Plain types: the values are in histories. */
+/**
+ * Where a VM comes from: provider, providerSpec, credentials and user data. Plain types: the values are in histories.
+ */
 import type { Origin, SecretRef } from '../provider.ts';
 
 /** Where VMs of a Machine are: all that a provider needs to look for them there, and to delete them. */
@@ -9,7 +11,10 @@ export interface Place {
   readonly credentials: readonly SecretRef[];
 }
 
-/** The source of a Machine and its Secrets, as far as they concern the creation and deletion of a VM. No secret is in it. */
+/**
+ * The source of a Machine and its Secrets, as far as they concern the creation and deletion of a VM. No secret is in
+ * it.
+ */
 export interface SourceSnapshot {
   /** Differs whenever the source or one of its Secrets was changed, created or deleted. */
   readonly version: string;

@@ -26,8 +26,8 @@ export interface SweptSource extends Place {
   /** The object that it is read from: sweeps report about it. */
   readonly object: SourceObject;
   /**
-   * The object was deleted, and our finalizer keeps it until nothing is left that was made from it. `hasLost`: a Machine was
-   * gone before its VM was known to be.
+   * The object was deleted, and our finalizer keeps it until nothing is left that was made from it. `hasLost`: a
+   * Machine was gone before its VM was known to be.
    */
   readonly release?: { readonly generation: number; readonly hasLost?: true };
 }
@@ -85,7 +85,10 @@ export interface AskedOrphan {
   readonly isSurplus?: true;
 }
 
-/** A Machine that is gone, by what its VM says. Without a UID the last one that had the name; with one, whatever its name. */
+/**
+ * A Machine that is gone, by what its VM says. Without a UID the last one that had the name; with one, whatever its
+ * name.
+ */
 export interface LostMachine {
   readonly namespace: string;
   readonly name: string;

@@ -1,6 +1,6 @@
 /**
- * Which machines a set adopts and which it releases, and which sets a deployment adopts, as Kubernetes' controllers do: labels
- * say what a set or a deployment selects, the controller reference says what it owns. Pure.
+ * Which machines a set adopts and which it releases, and which sets a deployment adopts, as Kubernetes' controllers do:
+ * labels say what a set or a deployment selects, the controller reference says what it owns. Pure.
  */
 import type { OwnerApi } from '../dialect.ts';
 import type { OwnerChange, OwnerView } from '../model/owner.ts';
@@ -24,8 +24,8 @@ export interface SelectingSet {
 }
 
 /**
- * Whether a set or a deployment selects an object with these labels. One that does not select what it makes itself selects
- * nothing.
+ * Whether a set or a deployment selects an object with these labels. One that does not select what it makes itself
+ * selects nothing.
  */
 export function selects({ spec }: OwnerSet | OwnerDeployment, labels: Labels | undefined): boolean {
   const { selector, template } = spec ?? {};
@@ -33,8 +33,8 @@ export function selects({ spec }: OwnerSet | OwnerDeployment, labels: Labels | u
 }
 
 /**
- * Machines that a set releases as it selects them no more, and those that it adopts as nobody controls them and no other
- * set selects them. What is being deleted changes its owner no more.
+ * Machines that a set releases as it selects them no more, and those that it adopts as nobody controls them and no
+ * other set selects them. What is being deleted changes its owner no more.
  */
 export function ownerChangesOf(api: OwnerApi, { set, own, ownerless, sets }: SelectingSet): readonly KubeObject[] {
   const { template } = set.spec ?? {};
@@ -81,8 +81,8 @@ export function unmetLabels({ spec }: OwnerSet, { metadata: { labels = {} } }: K
 }
 
 /**
- * Merge patch of a machine that its set adopts or releases; undefined: somebody else has changed its owner or its labels
- * meanwhile. The patch has the whole list of owners, so it has to be sent with a resourceVersion.
+ * Merge patch of a machine that its set adopts or releases; undefined: somebody else has changed its owner or its
+ * labels meanwhile. The patch has the whole list of owners, so it has to be sent with a resourceVersion.
  */
 export function toOwnerPatch(
   api: OwnerApi,
@@ -101,8 +101,8 @@ export function toOwnerPatch(
 }
 
 /**
- * The sets that a deployment adopts, as nobody controls them and no other deployment selects them. It releases none: those that
- * it selects no more stay old sets of it, so that their machines are replaced and not forgotten.
+ * The sets that a deployment adopts, as nobody controls them and no other deployment selects them. It releases none:
+ * those that it selects no more stay old sets of it, so that their machines are replaced and not forgotten.
  * @param deployments those of the namespace; may contain the deployment itself
  */
 export function adoptableSets<S extends OwnerSet>(

@@ -17,7 +17,9 @@ export function strategyOf({ owner }: OwnerApi, { spec }: OwnerDeployment): Upda
   return owner.strategies[spec?.strategy?.type ?? '']?.strategy ?? 'RollingUpdate';
 }
 
-/** The block of the strategy with the bounds, and its name in spec.strategy; undefined for a strategy without bounds. */
+/**
+ * The block of the strategy with the bounds, and its name in spec.strategy; undefined for a strategy without bounds.
+ */
 export function boundsBlockOf(
   { owner }: OwnerApi,
   { spec }: OwnerDeployment,
@@ -34,8 +36,8 @@ export function selectsManually(api: OwnerApi, deployment: OwnerDeployment): boo
 }
 
 /**
- * As in Kubernetes: percentages of maxSurge round up, those of maxUnavailable down. As in MCM there is no surge where people
- * select the machines.
+ * As in Kubernetes: percentages of maxSurge round up, those of maxUnavailable down. As in MCM there is no surge where
+ * people select the machines.
  */
 export function boundsOf(api: OwnerApi, deployment: OwnerDeployment): Bounds {
   const { block = {} } = boundsBlockOf(api, deployment) ?? {};
@@ -46,7 +48,10 @@ export function boundsOf(api: OwnerApi, deployment: OwnerDeployment): Bounds {
   return { maxSurge, maxUnavailable: Math.min(isStuck ? 1 : unavailable, replicas) };
 }
 
-/** Values of the annotation that says when a rollout replaces a machine, in the words of Kubernetes' `podReplacementPolicy`. */
+/**
+ * Values of the annotation that says when a rollout replaces a machine, in the words of Kubernetes'
+ * `podReplacementPolicy`.
+ */
 export const replacementPolicies = ['TerminationStarted', 'TerminationComplete'] as const;
 
 /** Whether a rollout creates a machine as soon as another one is being deleted, or not before it is gone. */

@@ -14,9 +14,9 @@ import { isBehind } from './settings.ts';
 import { isUpdating } from './updated-machines.ts';
 
 /**
- * At most `limit` active machines of the owner's sets that may be deleted: first those that go whatever else happens, which
- * are Failed or unneeded, then the excess, one of each set in turn, so that no set waits for another. Old sets of a rollout
- * lose first what nobody will miss: machines that are starting, then unavailable ones.
+ * At most `limit` active machines of the owner's sets that may be deleted: first those that go whatever else happens,
+ * which are Failed or unneeded, then the excess, one of each set in turn, so that no set waits for another. Old sets of
+ * a rollout lose first what nobody will miss: machines that are starting, then unavailable ones.
  * @param owner the deployment, or the set that is its own owner
  */
 export function toCandidates(

@@ -1,6 +1,6 @@
 /**
- * Creations as the annotation of their set records them, before the first machine is created: `<id>:<name>,<name>`. A step
- * that takes over from a lost one creates the same machines, and no others as well. Pure.
+ * Creations as the annotation of their set records them, before the first machine is created: `<id>:<name>,<name>`. A
+ * step that takes over from a lost one creates the same machines, and no others as well. Pure.
  */
 import type { OwnerView, PendingCreation, PlannedCreation } from '../model/owner.ts';
 import { names as keys } from '../names.ts';

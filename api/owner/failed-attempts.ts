@@ -1,6 +1,6 @@
 /**
- * Attempts in a row to make machines of a set of which no Node has joined: each is followed by a longer pause. The annotation of
- * the set records them, so that a run that takes over, or a restored Temporal, goes on with them. Pure.
+ * Attempts in a row to make machines of a set of which no Node has joined: each is followed by a longer pause. The
+ * annotation of the set records them, so that a run that takes over, or a restored Temporal, goes on with them. Pure.
  */
 import type { OwnerApi, OwnerApiAt } from '../dialect.ts';
 import { hasJoined } from '../model/machine.ts';
@@ -54,7 +54,8 @@ export function withNextAttempt(set: OwnerSet): Readonly<Record<string, string |
 }
 
 /**
- * The record after machines have failed: one attempt more, however many machines it was. undefined: this attempt is recorded.
+ * The record after machines have failed: one attempt more, however many machines it was. undefined: this attempt is
+ * recorded.
  * @param creationSeconds most of the pause
  * @param own the record that the run of the owner has, where the set has none
  */
@@ -104,7 +105,10 @@ function toView({ count, reason, until }: FailedAttempts, nowMs: number): NonNul
   return { count, reason, ...(until && { until }), ...(isPaused && { isPaused }) };
 }
 
-/** The view of an owner whose sets do not keep their records: those of its run count. @param own by the names of sets */
+/**
+ * The view of an owner whose sets do not keep their records: those of its run count.
+ * @param own by the names of sets
+ */
 export function withAttempts(view: OwnerView, own: ReadonlyMap<string, FailedAttempts>, nowMs: number): OwnerView {
   if (own.size === 0) return view;
   const sets = view.sets.map((set) => {

@@ -40,8 +40,8 @@ export interface MachineCount {
 }
 
 /**
- * How many machines count for the freeze of a set. A machine that it has made and released has a VM for which it makes another
- * one: labels that drift would otherwise make VMs without bound.
+ * How many machines count for the freeze of a set. A machine that it has made and released has a VM for which it makes
+ * another one: labels that drift would otherwise make VMs without bound.
  * @param own machines that it owns
  * @param ownerless machines of its namespace that nobody controls
  */
@@ -63,8 +63,8 @@ export function releasedBy({ metadata }: KubeObject): string | undefined {
 }
 
 /**
- * Number of machines of a set that freezes it. As in MCM: twice the replicas of a set without a deployment; the replicas
- * and surge of the deployment for every set of it.
+ * Number of machines of a set that freezes it. As in MCM: twice the replicas of a set without a deployment; the
+ * replicas and surge of the deployment for every set of it.
  */
 export function freezeThreshold(
   api: OwnerApi,

@@ -65,7 +65,9 @@ function countReplacements(api: OwnerApiAt, machines: readonly KubeObject[]): nu
   return involved.filter(({ metadata }) => !followed.has(metadata.name)).length;
 }
 
-/** Whether a machine is replaced because it was unhealthy, or was made in place of such a machine and has failed itself. */
+/**
+ * Whether a machine is replaced because it was unhealthy, or was made in place of such a machine and has failed itself.
+ */
 export function isLeaving(api: OwnerApiAt, machine: KubeObject): boolean {
   if (isActive(api, machine) && api.owner.machines.requestOf(machine)?.isGranted) return true;
   const isOfReplacement = machine.metadata.annotations?.[names.replace] !== undefined || predecessorOf(machine);

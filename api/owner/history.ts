@@ -3,8 +3,8 @@ import type { OwnerView, SetView } from '../model/owner.ts';
 import { hasOldMachines, newSetOf } from './set-counts.ts';
 
 /**
- * The oldest of the old sets, as many as there are beyond the history limit, but for those that have machines. As MCM: none
- * in the middle of a rollout, and none whose generation is not observed yet.
+ * The oldest of the old sets, as many as there are beyond the history limit, but for those that have machines. As MCM:
+ * none in the middle of a rollout, and none whose generation is not observed yet.
  */
 export function surplusSets(view: OwnerView): readonly SetView[] {
   const { historyLimit, sets, paused, progress, deleting } = view;

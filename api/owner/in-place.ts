@@ -1,9 +1,9 @@
 /**
- * Machines of a deployment that are updated in place: how many each set has, whose turn it is, and who is handed over to the
- * set of the current template. Pure. Plain code: workflow code imports this file.
+ * Machines of a deployment that are updated in place: how many each set has, whose turn it is, and who is handed over
+ * to the set of the current template. Pure. Plain code: workflow code imports this file.
  *
- * Example: 3 replicas, maxSurge 0, maxUnavailable 1, Auto. Every line is what one step sees and does; `x/y`: the set has x
- * machines, and y of them are available.
+ * Example: 3 replicas, maxSurge 0, maxUnavailable 1, Auto. Every line is what one step sees and does; `x/y`: the set
+ * has x machines, and y of them are available.
  *
  * | old set | new set | does | because |
  * |---|---|---|---|
@@ -28,8 +28,8 @@ import {
 
 /**
  * Old sets never grow: what is missing comes as a machine of the new set. They lose what the new set has too much of
- * altogether, as far as enough stay available, and all when the new set has its replicas. Preserved machines of all old sets
- * go last.
+ * altogether, as far as enough stay available, and all when the new set has its replicas. Preserved machines of all old
+ * sets go last.
  * @param sets those of the view that are not being deleted
  */
 export function inPlaceReplicas(view: OwnerView, sets: readonly SetView[]): Map<string, number> {
@@ -68,9 +68,9 @@ function spareOf(view: OwnerView, sets: readonly SetView[]): number {
 }
 
 /**
- * How many more machines may be updated at once. Those whose turn it is count as unavailable from the moment on that they
- * are selected until their Nodes take pods again, and also when their update has failed: whoever repairs them decides how it
- * goes on. What the same step deletes is not available any more either.
+ * How many more machines may be updated at once. Those whose turn it is count as unavailable from the moment on that
+ * they are selected until their Nodes take pods again, and also when their update has failed: whoever repairs them
+ * decides how it goes on. What the same step deletes is not available any more either.
  */
 export function selectionRoom(view: OwnerView): number {
   const { replicas, selectsManually, paused, strategy } = view;

@@ -75,8 +75,8 @@ function countProvisioning(api: OwnerApi, machines: readonly KubeObject[]): numb
 }
 
 /**
- * Whether a machine counts for the limit of machines that do not run yet. Every machine names its VM a moment before its status
- * says so: unlike in `isStarting`, one that names a VM and says nothing counts.
+ * Whether a machine counts for the limit of machines that do not run yet. Every machine names its VM a moment before
+ * its status says so: unlike in `isStarting`, one that names a VM and says nothing counts.
  */
 export function isProvisioning(api: OwnerApi, machine: KubeObject): boolean {
   return isActive(api, machine) && ['new', 'creating', 'joining'].includes(api.owner.machines.stageOf(machine));

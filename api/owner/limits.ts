@@ -5,7 +5,9 @@ import type { KubeObject } from '../objects.ts';
 
 const annotations = { surge: names.maxSurge, provisioning: names.maxProvisioning } as const;
 
-/** The limits that an owner takes part in; undefined: none. Values that are no limit are left out: see problemOfLimits. */
+/**
+ * The limits that an owner takes part in; undefined: none. Values that are no limit are left out: see problemOfLimits.
+ */
 export function limitsOf({ metadata }: Pick<KubeObject, 'metadata'>): Limits | undefined {
   const found = Object.entries(annotations).flatMap(([limit, key]) => {
     const value = metadata.annotations?.[key];

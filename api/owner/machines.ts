@@ -9,8 +9,8 @@ export function isActive({ owner }: OwnerApi, machine: KubeObject): boolean {
 }
 
 /**
- * Whether a machine has not been available yet. One that names a VM and says nothing may have been: a backup without status
- * was restored.
+ * Whether a machine has not been available yet. One that names a VM and says nothing may have been: a backup without
+ * status was restored.
  */
 export function isStarting({ owner: { machines } }: OwnerApi, machine: KubeObject): boolean {
   const stage = machines.stageOf(machine);
@@ -18,8 +18,8 @@ export function isStarting({ owner: { machines } }: OwnerApi, machine: KubeObjec
 }
 
 /**
- * Whether the autoscaler has scaled a machine down: it is deleted although the replicas may have been raised since. One that
- * is preserved stays until that is over, or until it is the last.
+ * Whether the autoscaler has scaled a machine down: it is deleted although the replicas may have been raised since. One
+ * that is preserved stays until that is over, or until it is the last.
  * @param owner its deployment, or else its set
  */
 export function isUnneeded(api: OwnerApiAt, owner: KubeObject, machine: KubeObject): boolean {

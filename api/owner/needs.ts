@@ -1,6 +1,6 @@
 /**
- * Why an owner of machines needs its workflow. Watchers start and signal the workflow while there is a need, the workflow
- * completes when there is none. Plain code: workflow code imports this file.
+ * Why an owner of machines needs its workflow. Watchers start and signal the workflow while there is a need, the
+ * workflow completes when there is none. Plain code: workflow code imports this file.
  */
 import type { OwnerView, SetView } from '../model/owner.ts';
 import { surplusSets } from './history.ts';

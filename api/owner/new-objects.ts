@@ -49,15 +49,19 @@ export function copiedAnnotations({ owner }: OwnerApi, { annotations = {} }: Obj
   return Object.fromEntries(Object.entries(annotations).filter(([key]) => !excluded.has(key)));
 }
 
-/** Fields of a deployment's spec that its sets get, besides replicas, selector and template; of a set's those that it has. */
+/**
+ * Fields of a deployment's spec that its sets get, besides replicas, selector and template; of a set's those that it
+ * has.
+ */
 export function copiedFields({ owner }: OwnerApi, spec: object = {}): object {
   return Object.fromEntries(Object.entries(spec).filter(([field]) => owner.copiedSpecFields.includes(field)));
 }
 
 /**
- * A Machine of a set. It has no finalizer of ours, on purpose: its own workflow adds that before the first call to a cloud,
- * so a Machine without it has no VM.
- * @param given `replaces`: name of the unhealthy machine in whose place it is made. `isKept`: its Node joins with what keeps
+ * A Machine of a set. It has no finalizer of ours, on purpose: its own workflow adds that before the first call to a
+ * cloud, so a Machine without it has no VM.
+ * @param given `replaces`: name of the unhealthy machine in whose place it is made. `isKept`: its Node joins with what
+ * keeps
  *   the autoscaler away
  */
 export function toNewMachine(

@@ -1,6 +1,6 @@
 /**
- * Sets and deployments as the owner engine reads them: what all descendants of Kubernetes' Deployment have in common. An
- * object of any API of machines fits; the engine reads the rest, and all of a machine, through the dialect.
+ * Sets and deployments as the owner engine reads them: what all descendants of Kubernetes' Deployment have in common.
+ * An object of any API of machines fits; the engine reads the rest, and all of a machine, through the dialect.
  */
 import type { KubeObject } from '../objects.ts';
 

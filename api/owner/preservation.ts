@@ -7,8 +7,8 @@ import type { OwnerSet } from './objects.ts';
 import { groupByController } from './ownership.ts';
 
 /**
- * The machines of a set that are kept from now on, the youngest first, or the oldest that are no more, as the set keeps more
- * than it may: the order of MCM. Those that people have decided about are left alone.
+ * The machines of a set that are kept from now on, the youngest first, or the oldest that are no more, as the set keeps
+ * more than it may: the order of MCM. Those that people have decided about are left alone.
  */
 export function changedPreservations(api: OwnerApi, set: OwnerSet, own: readonly KubeObject[]): readonly KubeObject[] {
   const { autoPreservation, machines } = api.owner;

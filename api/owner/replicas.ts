@@ -1,6 +1,6 @@
 /**
- * How many machines each set of an owner should have, and so how many will be deleted: pure. The workflow plans with it,
- * and the activity that reads picks the machines. Plain code: workflow code imports this file.
+ * How many machines each set of an owner should have, and so how many will be deleted: pure. The workflow plans with
+ * it, and the activity that reads picks the machines. Plain code: workflow code imports this file.
  */
 import type { OwnerView, SetView } from '../model/owner.ts';
 import { inPlaceReplicas } from './in-place.ts';
@@ -10,8 +10,8 @@ import { suspendedReplicas } from './suspended.ts';
 
 /**
  * spec.replicas that each set should have now, by name; under '' that of a set which does not exist yet. Sets that are
- * being deleted are left out. During a rollout it is what the bounds allow at this moment: acting on it at any time stays
- * within them.
+ * being deleted are left out. During a rollout it is what the bounds allow at this moment: acting on it at any time
+ * stays within them.
  */
 export function desiredReplicas(view: OwnerView): Map<string, number> {
   const sets = view.sets.filter((set) => !set.deleting);
@@ -20,8 +20,8 @@ export function desiredReplicas(view: OwnerView): Map<string, number> {
 }
 
 /**
- * Machines of each set that will be deleted besides those that go whatever else happens, by name. All others of an owner
- * that is being deleted. A set whose machines stay after `--cascade=orphan`, all of them, is left out.
+ * Machines of each set that will be deleted besides those that go whatever else happens, by name. All others of an
+ * owner that is being deleted. A set whose machines stay after `--cascade=orphan`, all of them, is left out.
  */
 export function excessOf(view: OwnerView): Map<string, number> {
   const desired = view.deleting ? new Map<string, number>() : desiredReplicas(view);

@@ -18,8 +18,8 @@ export function isNewest(api: OwnerApi, newSet: OwnerSet, own: readonly OwnerSet
 }
 
 /**
- * A patch that makes the new set the newest of its deployment, which it is not when its template is used again; undefined
- * when it is. Its former revision is added to its history.
+ * A patch that makes the new set the newest of its deployment, which it is not when its template is used again;
+ * undefined when it is. Its former revision is added to its history.
  * @param own the sets of the deployment
  */
 export function withNewestRevision(api: OwnerApi, newSet: OwnerSet, own: readonly OwnerSet[]): object | undefined {

@@ -56,7 +56,8 @@ describe('a rollback that is asked for', () => {
 
 describe('a rollout that is late', () => {
   const completed = (revision: string) => ({ [names.completed]: revision });
-  // 'a' was complete again as revision 3; 'b' is wanted for the second time as revision 5, and was complete as revision 2.
+  // 'a' was complete again as revision 3; 'b' is wanted for the second time as revision 5, and was complete as revision
+  // 2.
   const sets = [setOf('a', 3, completed('3')), setOf('b', 5, completed('2')), setOf('d', 4), setOf('c', 6)];
   const wanted = { [names.rollbackWhenLate]: 'true' };
 

@@ -1,4 +1,6 @@
-/** Which earlier template a deployment goes back to, because its spec asks for that or because a rollout is late. Pure. */
+/**
+ * Which earlier template a deployment goes back to, because its spec asks for that or because a rollout is late. Pure.
+ */
 import type { OwnerApi } from '../dialect.ts';
 import type { OwnerView } from '../model/owner.ts';
 import { names, prefix } from '../names.ts';
@@ -18,8 +20,8 @@ export interface Rollback {
 }
 
 /**
- * The rollback that `spec.rollbackTo` asks for, as MCM does it: revision 0 is the last one before that of the template. In
- * any case the field is cleared. Template and annotations become those of the set; annotations of our own stay.
+ * The rollback that `spec.rollbackTo` asks for, as MCM does it: revision 0 is the last one before that of the template.
+ * In any case the field is cleared. Template and annotations become those of the set; annotations of our own stay.
  * @param own the sets of the deployment
  */
 export function askedRollback(api: OwnerApi, deployment: OwnerDeployment, own: readonly OwnerSet[]): Rollback {
@@ -51,8 +53,9 @@ export function refusedRollback({ metadata }: OwnerDeployment, message: string):
 }
 
 /**
- * The rollback of a rollout that is late, to the last revision whose rollout was complete; undefined: there is none, the
- * template is that of such a revision, or this template was rolled back before. So a rollback never follows another one.
+ * The rollback of a rollout that is late, to the last revision whose rollout was complete; undefined: there is none,
+ * the template is that of such a revision, or this template was rolled back before. So a rollback never follows another
+ * one.
  */
 export function lateRollback(
   api: OwnerApi,

@@ -32,10 +32,10 @@ import {
 } from './set-counts.ts';
 
 /**
- * Old sets never grow. They lose, oldest set first: 1. machines that never were available; 2. unavailable machines, as long
- * as the minimum stays reachable; 3. available machines above the minimum, of all sets those that are not preserved before
- * those that are; 4. preserved machines that are not available, when no other is left.
- * The new set gets what there is room for, or loses machines that are marked for a scale-down.
+ * Old sets never grow. They lose, oldest set first: 1. machines that never were available; 2. unavailable machines, as
+ * long as the minimum stays reachable; 3. available machines above the minimum, of all sets those that are not
+ * preserved before those that are; 4. preserved machines that are not available, when no other is left. The new set
+ * gets what there is room for, or loses machines that are marked for a scale-down.
  * @param sets those of the view that are not being deleted
  */
 export function rollingReplicas(view: OwnerView, sets: readonly SetView[]): Map<string, number> {
@@ -63,7 +63,10 @@ function grownReplicas(view: OwnerView, newSet: SetView | undefined): number {
   return Math.min(view.replicas, (newSet?.active ?? 0) + room);
 }
 
-/** Takes `count` machines from the sets in their order, at most `mostOf(set)` of each. Returns how many it found too few. */
+/**
+ * Takes `count` machines from the sets in their order, at most `mostOf(set)` of each. Returns how many it found too
+ * few.
+ */
 function take(
   desired: Map<string, number>,
   sets: readonly SetView[],

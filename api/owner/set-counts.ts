@@ -36,16 +36,16 @@ export function waitsForOldMachines(view: OwnerView): boolean {
 }
 
 /**
- * Machines that may be created at once. As for machine-controller-manager and a ReplicaSet, one that is being deleted does
- * not count. A preserved machine of an old set does not either: the rollout goes on without it.
+ * Machines that may be created at once. As for machine-controller-manager and a ReplicaSet, one that is being deleted
+ * does not count. A preserved machine of an old set does not either: the rollout goes on without it.
  */
 export function creationHeadroom(view: OwnerView): number {
   return view.replicas + view.maxSurge - sumOf(view.sets, (set) => countBounded(view, set));
 }
 
 /**
- * Machines of a set that count against replicas + maxSurge. Where those that are being deleted do, because they hold quota
- * and addresses until they are gone, Failed ones that are being replaced do not: a replacement never waits.
+ * Machines of a set that count against replicas + maxSurge. Where those that are being deleted do, because they hold
+ * quota and addresses until they are gone, Failed ones that are being replaced do not: a replacement never waits.
  */
 export function countBounded(view: OwnerView, set: SetView): number {
   const { countsLeaving } = view;
@@ -54,18 +54,24 @@ export function countBounded(view: OwnerView, set: SetView): number {
   return (counts ? set.total - set.replacing : set.active) - countSetAside(set);
 }
 
-/** Machines of an old set that are preserved and not available: a rollout goes on without them, and deletes them last. */
+/**
+ * Machines of an old set that are preserved and not available: a rollout goes on without them, and deletes them last.
+ */
 export function countSetAside({ isNew, setAside = 0 }: SetView): number {
   return isNew ? 0 : setAside;
 }
 
-/** Machines that have to stay available while others are deleted. All replicas do while the new set does not exist yet. */
+/**
+ * Machines that have to stay available while others are deleted. All replicas do while the new set does not exist yet.
+ */
 export function minAvailable({ strategy, replicas, maxUnavailable }: OwnerView, newSet: SetView | undefined): number {
   if (strategy === 'Recreate') return 0;
   return newSet === undefined ? replicas : replicas - maxUnavailable;
 }
 
-/** Active machines that are deleted whatever else happens: Failed ones, and those that the autoscaler has scaled down. */
+/**
+ * Active machines that are deleted whatever else happens: Failed ones, and those that the autoscaler has scaled down.
+ */
 export function countDoomed({ failed, unneeded = 0 }: SetView): number {
   return failed + unneeded;
 }
@@ -76,8 +82,8 @@ export function countKept(set: SetView): number {
 }
 
 /**
- * Takes the preserved machines of old sets when no other one of these stays and the new set has all of its own, which for
- * Recreate are not made before.
+ * Takes the preserved machines of old sets when no other one of these stays and the new set has all of its own, which
+ * for Recreate are not made before.
  * @param desired replicas of the sets by name
  */
 export function takeSetAside(view: OwnerView, desired: Map<string, number>, oldSets: readonly SetView[]): void {

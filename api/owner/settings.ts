@@ -7,8 +7,8 @@ import { copiedAnnotations, copiedFields } from './new-objects.ts';
 import type { OwnerDeployment, OwnerSet } from './objects.ts';
 
 /**
- * Merge patch that gives the set of the current template what its deployment says by now; undefined: it has that. Of the
- * annotations none is removed, as others may have written them.
+ * Merge patch that gives the set of the current template what its deployment says by now; undefined: it has that. Of
+ * the annotations none is removed, as others may have written them.
  */
 export function settingsOfSet(
   api: OwnerApi,
@@ -39,15 +39,18 @@ export function settingsOfMachine(
   return spec && { spec };
 }
 
-/** Whether a machine lacks what the template of its set says by now. One that has failed or is being deleted needs it no more. */
+/**
+ * Whether a machine lacks what the template of its set says by now. One that has failed or is being deleted needs it no
+ * more.
+ */
 export function isBehind(api: OwnerApi, set: OwnerSet, machine: KubeObject): boolean {
   const isNeeded = isActive(api, machine) && api.owner.machines.stageOf(machine) !== 'failed';
   return isNeeded && settingsOfMachine(api, set, machine) !== undefined;
 }
 
 /**
- * Merge patch (RFC 7386) that makes `wanted` of what an object has; undefined: it is that. Null, an empty object and an empty
- * list count as left out: API servers and other writers leave them out, too.
+ * Merge patch (RFC 7386) that makes `wanted` of what an object has; undefined: it is that. Null, an empty object and an
+ * empty list count as left out: API servers and other writers leave them out, too.
  * @param isSame of fields of the outermost object; default: they are equal
  */
 export function difference(

@@ -13,7 +13,10 @@ import {
 import type { OwnerCondition, OwnerDeployment, OwnerSet } from './objects.ts';
 import { invalidSpec } from './problem.ts';
 
-/** What a deployment has to report. Progressing stays as it is where none of `progress`, `problem` and `refused` is given. */
+/**
+ * What a deployment has to report. Progressing stays as it is where none of `progress`, `problem` and `refused` is
+ * given.
+ */
 export interface DeploymentReport extends NonNullable<OwnerPlan['report']> {
   /** Name of the set of the current template, if there is one. */
   readonly setName?: string | undefined;

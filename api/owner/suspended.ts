@@ -16,8 +16,8 @@ import type { OwnerView, SetView } from '../model/owner.ts';
 import { countKept, countNeeded, countWorking, countWorkingPreserved, sumOf } from './set-counts.ts';
 
 /**
- * Sets keep what they have, and lose machines only as far as enough others stay available that are not marked: a step that
- * was about to delete machines may have been lost, or have ended with the pause, and others are available now.
+ * Sets keep what they have, and lose machines only as far as enough others stay available that are not marked: a step
+ * that was about to delete machines may have been lost, or have ended with the pause, and others are available now.
  * @param sets those of the view that are not being deleted
  */
 export function suspendedReplicas(view: OwnerView, sets: readonly SetView[]): Map<string, number> {
@@ -58,8 +58,8 @@ function othersOf(sets: readonly SetView[], count: (set: SetView) => number): Pa
 }
 
 /**
- * A set that is alone follows spec.replicas. Of several the new one, or else the newest, gets what is missing; all lose in
- * proportion to their size. A surge that was there before stays until the replicas are changed.
+ * A set that is alone follows spec.replicas. Of several the new one, or else the newest, gets what is missing; all lose
+ * in proportion to their size. A surge that was there before stays until the replicas are changed.
  */
 function targetReplicas(view: OwnerView, sets: readonly SetView[]): Map<string, number> {
   const { replicas, maxSurge } = view;
@@ -82,8 +82,8 @@ function growingSet(sets: readonly SetView[], filled: readonly SetView[]): SetVi
 }
 
 /**
- * Lowers the sets to spec.replicas in all: marked machines, then those that were not made yet, then the largest sets first,
- * while enough stay available. Of all sets preserved machines go last.
+ * Lowers the sets to spec.replicas in all: marked machines, then those that were not made yet, then the largest sets
+ * first, while enough stay available. Of all sets preserved machines go last.
  */
 function shrink(view: OwnerView, desired: Map<string, number>, filled: readonly SetView[], total: number): void {
   const bySize = filled.toSorted((a, b) => b.replicas - a.replicas);
@@ -107,12 +107,17 @@ function shrink(view: OwnerView, desired: Map<string, number>, filled: readonly 
   for (const each of preservedOf(bySize, ({ replicas }) => replicas)) take(each, rest);
 }
 
-/** Machines that nobody has marked and that stay available. Those that are updated in place do not, and a step may keep these. */
+/**
+ * Machines that nobody has marked and that stay available. Those that are updated in place do not, and a step may keep
+ * these.
+ */
 function countSure(set: SetView): number {
   return Math.max(0, countNeeded(set) - (set.available - countWorking(set)));
 }
 
-/** Marked machines that spec.replicas of the set includes: more machines than it says go anyway, and marked ones first. */
+/**
+ * Marked machines that spec.replicas of the set includes: more machines than it says go anyway, and marked ones first.
+ */
 function countMarked({ replicas, active, failed, marked = 0, unneeded = 0 }: SetView): number {
   return Math.max(0, marked + unneeded - Math.max(0, active - failed - replicas));
 }

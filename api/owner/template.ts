@@ -13,8 +13,8 @@ export function templatesEqual(api: OwnerApi, a: OwnerTemplate | undefined, b: O
 }
 
 /**
- * Hash of a template: FNV-1a of 32 bits in decimal. `collisionCount` gives another hash when the name was taken. Sets are
- * found by their template, never by this hash: other controllers hash differently.
+ * Hash of a template: FNV-1a of 32 bits in decimal. `collisionCount` gives another hash when the name was taken. Sets
+ * are found by their template, never by this hash: other controllers hash differently.
  */
 export function templateHash(api: OwnerApi, template: OwnerTemplate | undefined, collisionCount = 0): string {
   const text = canonical(identityOf(api, template)) + (collisionCount > 0 ? String(collisionCount) : '');

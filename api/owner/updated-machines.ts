@@ -33,7 +33,10 @@ function isReturning({ owner }: OwnerApi, { metadata }: KubeObject): boolean {
   return Object.keys(owner.inPlaceUpdate?.handedOver ?? {}).some((key) => metadata.labels?.[key] !== undefined);
 }
 
-/** Whether a machine of an old set does not know yet that it is to be updated. One that is returning learns it afterwards. */
+/**
+ * Whether a machine of an old set does not know yet that it is to be updated. One that is returning learns it
+ * afterwards.
+ */
 function isUnmarked(api: OwnerApi, machine: KubeObject): boolean {
   return countedOrderOf(machine) === undefined && !isReturning(api, machine);
 }

@@ -34,9 +34,10 @@ import { newSetName, templateHash, templatesEqual } from './template.ts';
 import { countUpdates, isUpdating } from './updated-machines.ts';
 
 /**
- * A MachineDeployment with its sets and machines. `sets` and `machines` may contain those of other owners, and should where
- * machines have none: who else selects such a machine decides who adopts it.
- * @param deployments those of the namespace: who else selects a set that nobody controls; without them no set is adopted
+ * A MachineDeployment with its sets and machines. `sets` and `machines` may contain those of other owners, and should
+ * where machines have none: who else selects such a machine decides who adopts it.
+ * @param deployments those of the namespace: who else selects a set that nobody controls; without them no set is
+ * adopted
  */
 export function toDeploymentView(
   api: OwnerApiAt,

@@ -1,4 +1,7 @@
-/** What the machines of an owner wait for, and which bound holds them: pure, for people. Workflow code imports this file. */
+/**
+ * What the machines of an owner wait for, and which bound holds them: pure, for people. Workflow code imports this
+ * file.
+ */
 import type { OwnerHealth, OwnerView } from '../model/owner.ts';
 import { attemptsText } from './failed-attempts.ts';
 import {

@@ -34,7 +34,10 @@ const sendMs = 500;
 const blockedMs = 3_000;
 /** After an answer that took long the pause is this often its time. */
 const pauseFactor = 10;
-/** How often something is sent in any case, ms: proxies end silent connections, and the page notices when nobody is there. */
+/**
+ * How often something is sent in any case, ms: proxies end silent connections, and the page notices when nobody is
+ * there.
+ */
 const beatMs = 10_000;
 /** How long a viewer may take for what was sent, ms. */
 const patienceMs = 30_000;

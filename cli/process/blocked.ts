@@ -13,7 +13,10 @@ export interface BlockedGroup {
 
 /** Shortest time between two lists, ms. */
 const restMs = 10_000;
-/** The rest after a list that took long is this often its time, so that lists in an outage of a large fleet cost Temporal little. */
+/**
+ * The rest after a list that took long is this often its time, so that lists in an outage of a large fleet cost
+ * Temporal little.
+ */
 const restFactor = 10;
 /** Longest time between two lists, ms. */
 const maxRestMs = 120_000;
@@ -23,8 +26,8 @@ const patienceMs = 2_000;
 const maxAgeMs = 5 * 60_000;
 
 /**
- * The answer gives the groups as they were in the last list. It throws while no list of the last five minutes is there. A
- * workflow has waited since it was first seen to wait for the same, so the count starts at 0 after a restart.
+ * The answer gives the groups as they were in the last list. It throws while no list of the last five minutes is there.
+ * A workflow has waited since it was first seen to wait for the same, so the count starts at 0 after a restart.
  */
 export function watchBlocked(list: () => Promise<readonly BlockedWorkflow[]>): () => Promise<BlockedGroup[]> {
   let listing: Promise<void> | undefined;

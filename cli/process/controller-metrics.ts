@@ -88,7 +88,10 @@ function askWhileLeading({ isLeader, countScrapeFailure }: Pick<ControllerFacts,
   };
 }
 
-/** Shows the objects of an API of machines. Values are made anew for each scrape; `read` answers undefined while there are none. */
+/**
+ * Shows the objects of an API of machines. Values are made anew for each scrape; `read` answers undefined while there
+ * are none.
+ */
 function showObjects(
   registry: Registry,
   metrics: readonly ObjectMetric[],

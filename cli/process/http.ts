@@ -14,7 +14,10 @@ export interface HttpOptions {
   readonly details?: () => object;
 }
 
-/** Longer than Prometheus keeps an unused connection (5 min), ms. A request may fail if the server closes its connection just then. */
+/**
+ * Longer than Prometheus keeps an unused connection (5 min), ms. A request may fail if the server closes its connection
+ * just then.
+ */
 const keepAliveTimeout = 600_000;
 
 /** /livez fails when the event loop was blocked for longer, ms. */

@@ -7,9 +7,9 @@ import type { Options } from '../options.ts';
 type LoggerFlags = Options<'logLevel' | 'logFormat'>;
 
 /**
- * Logs to standard output: pretty on a terminal, else JSON lines. Messages are static. Their objects are in fields with the
- * same names everywhere: `cluster namespace machine uid node providerID phase err`. Unless the level is debug, repeated
- * warnings are left out: see `limitWarnings`.
+ * Logs to standard output: pretty on a terminal, else JSON lines. Messages are static. Their objects are in fields with
+ * the same names everywhere: `cluster namespace machine uid node providerID phase err`. Unless the level is debug,
+ * repeated warnings are left out: see `limitWarnings`.
  */
 export function createLogger(flags: LoggerFlags, destination: DestinationStream = standardOutput(flags)): Logger {
   const { logLevel } = flags;
@@ -46,8 +46,8 @@ interface Kind {
 }
 
 /**
- * Leaves out warnings that repeat a recent one. The next line of the kind has their number in `leftOut` and some of their
- * objects in `others`.
+ * Leaves out warnings that repeat a recent one. The next line of the kind has their number in `leftOut` and some of
+ * their objects in `others`.
  */
 function limitWarnings(): NonNullable<LoggerOptions['hooks']> {
   const kinds = new Map<string, Kind>();

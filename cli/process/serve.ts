@@ -43,9 +43,9 @@ const sameSignalMs = 500;
 const endsWithinMs = 28_000;
 
 /**
- * Starts the components in order and serves until SIGTERM or SIGINT. Then /readyz fails, and everything stops in reverse
- * order: components, clients of the clusters, HTTP. A second signal ends the process at once with code 1. Throws an Error
- * of one line when a server does not answer at the start or a component ends by itself.
+ * Starts the components in order and serves until SIGTERM or SIGINT. Then /readyz fails, and everything stops in
+ * reverse order: components, clients of the clusters, HTTP. A second signal ends the process at once with code 1.
+ * Throws an Error of one line when a server does not answer at the start or a component ends by itself.
  * @param warnings lines about the command line, for the log
  */
 export async function serve(

@@ -117,7 +117,10 @@ const operations: Readonly<Record<string, string>> = {
 
 const requestBuckets = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120];
 
-/** Counts and measures the activities of providers, and their requests to clouds, under the names of machine-controller-manager. */
+/**
+ * Counts and measures the activities of providers, and their requests to clouds, under the names of
+ * machine-controller-manager.
+ */
 function countProviderCalls(registry: Registry): Required<Pick<WorkersOptions, 'onProviderCall' | 'onRequest'>> {
   const registers = [registry];
   const seconds = new Histogram({

@@ -13,9 +13,9 @@ const modules = fileURLToPath(new URL('servers/', import.meta.url));
 export type GoSource = Pick<ServerSource, 'name' | 'version' | 'variable' | 'build'>;
 
 /**
- * Builds a program at `destination` from its Go module, which is in deploy/local/servers or has an absolute path. Only one
- * build runs at a time on a machine, because each uses all cores. Progress goes to standard error. Throws when Go is missing
- * or older than 1.21, and when the build fails.
+ * Builds a program at `destination` from its Go module, which is in deploy/local/servers or has an absolute path. Only
+ * one build runs at a time on a machine, because each uses all cores. Progress goes to standard error. Throws when Go
+ * is missing or older than 1.21, and when the build fails.
  */
 export async function buildFromSource(source: GoSource, destination: string): Promise<void> {
   const unlock = await lock(join(dirname(destination), '.build.lock'), source.name);
@@ -91,7 +91,9 @@ async function goVersion({ name, version, variable }: GoSource): Promise<string>
   );
 }
 
-/** Waits for a lock file that holds the pid of its owner, and resolves to its release. The lock of a dead owner is void. */
+/**
+ * Waits for a lock file that holds the pid of its owner, and resolves to its release. The lock of a dead owner is void.
+ */
 export async function lock(file: string, name: string): Promise<() => Promise<void>> {
   for (let waiting = false; ; waiting = true) {
     try {

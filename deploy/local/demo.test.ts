@@ -5,7 +5,8 @@ import { promisify } from 'node:util';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { until } from '../../test/support/until.ts';
 
-// `npm test` runs the tour with the simulated cloud, as a step: `npm run demo -- --exit`. demo.long.test.ts runs it with the others.
+// `npm test` runs the tour with the simulated cloud, as a step: `npm run demo -- --exit`. demo.long.test.ts runs it
+// with the others.
 describe('npm run demo', () => {
   const started: ChildProcess[] = [];
 

@@ -12,9 +12,9 @@ const platforms: Readonly<Record<string, { readonly os: string; readonly arch: s
 };
 
 /**
- * Downloads the publisher's release to `destination` and compares it with the published checksum, which detects a broken
- * download. TLS proves the origin. Returns false, after one line on standard error, when there is no release for this
- * platform or the server does not answer within 5 s. Throws when the checksum differs.
+ * Downloads the publisher's release to `destination` and compares it with the published checksum, which detects a
+ * broken download. TLS proves the origin. Returns false, after one line on standard error, when there is no release for
+ * this platform or the server does not answer within 5 s. Throws when the checksum differs.
  */
 export async function downloadRelease(source: ServerSource, destination: string): Promise<boolean> {
   const { name, version } = source;

@@ -131,8 +131,8 @@ export type ServerName = keyof typeof serverSources;
 
 /**
  * The path of a server's program: from its environment variable, PATH, the cache folder, the publisher's release, or a
- * build with Go. The first run on a machine may take minutes; progress goes to standard error. Throws an Error that names
- * what to install or set when there is no program.
+ * build with Go. The first run on a machine may take minutes; progress goes to standard error. Throws an Error that
+ * names what to install or set when there is no program.
  */
 export async function findServer(name: ServerName): Promise<string> {
   const source: ServerSource = serverSources[name];
@@ -163,7 +163,10 @@ interface OwnProgram {
   readonly minutes: number;
 }
 
-/** The path of a program of our own, which is built with Go where there is none of this source yet. Throws as `findServer`. */
+/**
+ * The path of a program of our own, which is built with Go where there is none of this source yet. Throws as
+ * `findServer`.
+ */
 export async function findOwnProgram({ name, module, folder = '.', minutes }: OwnProgram): Promise<string> {
   const hash = createHash('sha256');
   for (const each of new Set([module, join(module, folder)])) {

@@ -9,7 +9,10 @@ import { removeWhenOrphaned, type ServerHandle, type StartServer, startServer } 
 import { findServer, findServers } from './servers.ts';
 
 export interface StackOptions {
-  /** Folder for data, logs and kubeconfigs. It stays, and a new stack on it continues with its objects. Default: a temporary folder. */
+  /**
+   * Folder for data, logs and kubeconfigs. It stays, and a new stack on it continues with its objects. Default: a
+   * temporary folder.
+   */
   readonly dir?: string;
   /**
    * `dbFile`: SQLite file with the workflows. Default: in memory. `isBare`: it is started without Millwright's search
@@ -18,7 +21,10 @@ export interface StackOptions {
   readonly temporal?: { readonly dbFile?: string; readonly isBare?: boolean };
   /** Number of API servers. Both use one etcd, with a prefix each. Default 1. */
   readonly clusters?: 1 | 2;
-  /** Also run the controllers for garbage collection, namespaces, disruption budgets, ReplicaSets and Deployments. Default false. */
+  /**
+   * Also run the controllers for garbage collection, namespaces, disruption budgets, ReplicaSets and Deployments.
+   * Default false.
+   */
   readonly controllerManager?: boolean;
   /** Whether the API servers write audit logs. Default false. */
   readonly isAudited?: boolean;

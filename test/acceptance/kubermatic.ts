@@ -1,6 +1,6 @@
 /**
- * What the Kubermatic machine-controller and operating-system-manager can do, a row each: what a passing test of the row proves.
- * Titles of tests carry `[kubermatic <row>]`.
+ * What the Kubermatic machine-controller and operating-system-manager can do, a row each: what a passing test of the
+ * row proves. Titles of tests carry `[kubermatic <row>]`.
  */
 export const kubermatic: readonly { row: number; title: string }[] = [
   { row: 1, title: 'The 32 published example manifests apply under strict validation and come back with every field' },

@@ -1,7 +1,8 @@
 /**
- * What the fleet page costs: `node test/bench/fleet-page.ts [machines...]` starts the servers of a stack, fills them with Machines
- * and opens the page in headless Chromium. It prints how long a browser takes from the navigation to the last cell, and what the
- * server uses for ten of them while ten machines a second change. docs/performance.md has the figures.
+ * What the fleet page costs: `node test/bench/fleet-page.ts [machines...]` starts the servers of a stack, fills them
+ * with Machines and opens the page in headless Chromium. It prints how long a browser takes from the navigation to the
+ * last cell, and what the server uses for ten of them while ten machines a second change. docs/performance.md has the
+ * figures.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from '@temporalio/client';

@@ -1,8 +1,8 @@
 /**
- * What it costs to read the owner of many machines by quorum: `node test/bench/owner-loop.ts [machines] [others]` starts an
- * API server, fills it with the machines of one owner and of others, and prints a row for the activity `observeOwner` and
- * for other ways of reading. docs/adr/0004, 0010 and 0028 have the figures. Compare rows of one run with each other: another
- * machine, or a busy one, has other figures.
+ * What it costs to read the owner of many machines by quorum: `node test/bench/owner-loop.ts [machines] [others]`
+ * starts an API server, fills it with the machines of one owner and of others, and prints a row for the activity
+ * `observeOwner` and for other ways of reading. docs/adr/0004, 0010 and 0028 have the figures. Compare rows of one run
+ * with each other: another machine, or a busy one, has other figures.
  */
 import { readFile } from 'node:fs/promises';
 import { createOwnerActivities } from '../../activities/owner/index.ts';

@@ -46,11 +46,14 @@ export interface WorldOptions {
   readonly classes?: readonly [string, string] | undefined;
   /** Another controller runs, which is not started and stopped here. */
   readonly isForeign: boolean;
-  /** How many processes with workers each installation has, beside one with its controllers. Default: one process with both. */
+  /**
+   * How many processes with workers each installation has, beside one with its controllers. Default: one process with
+   * both.
+   */
   readonly workers?: number | undefined;
   /**
-   * How many installations there are, each with a namespace, machines and Nodes of its own. One process serves them all,
-   * unless `workers` is given. Default: one, in a process as people run it.
+   * How many installations there are, each with a namespace, machines and Nodes of its own. One process serves them
+   * all, unless `workers` is given. Default: one, in a process as people run it.
    */
   readonly installations?: number | undefined;
 }
@@ -149,7 +152,9 @@ async function open(options: WorldOptions, ending: (() => Promise<void>)[]) {
     return ['first', 'second'];
   }
 
-  /** The cluster as if it had no Nodes but those of an installation, which has a target cluster of its own elsewhere. */
+  /**
+   * The cluster as if it had no Nodes but those of an installation, which has a target cluster of its own elsewhere.
+   */
   async function startTarget(namespace: string): Promise<string> {
     const proxy = await startFaultProxy(kubeconfig);
     ending.push(() => proxy.close());

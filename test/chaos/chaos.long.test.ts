@@ -4,7 +4,10 @@ import { text } from 'node:stream/consumers';
 import { expect, it } from '@jest/globals';
 import { findFaketime } from './clock.ts';
 
-/** With a backup of each database before the first act, it restores each of them. After a change of the acts find such a seed again. */
+/**
+ * With a backup of each database before the first act, it restores each of them. After a change of the acts find such a
+ * seed again.
+ */
 const seed = 103;
 const wanted = [
   'restore: restores temporal',

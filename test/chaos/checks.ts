@@ -20,7 +20,9 @@ const observerLagMs = 5_000;
 
 /** A Machine may be made this long after a change by a plan from before it, ms. */
 const plannedWithinMs = 30_000;
-/** A Node that has been Ready for this long is that of a healthy machine, ms: what was decided while it was not is done. */
+/**
+ * A Node that has been Ready for this long is that of a healthy machine, ms: what was decided while it was not is done.
+ */
 const healthyAfterMs = 30_000;
 
 const timeOf = (ms: number) => new Date(ms).toISOString();
@@ -82,9 +84,9 @@ export function findLeftovers({ vms, resources, machines, endedAt }: Evidence): 
 }
 
 /**
- * No VM was deleted that its Machine named, unless the Machine was deleted, or its Node was on purpose, or the Node of another
- * VM had its name when it was made. Where the Machine was
- * lost, a person has approved the deletion of a VM that had joined. Millwright has a cause where it deletes a Machine.
+ * No VM was deleted that its Machine named, unless the Machine was deleted, or its Node was on purpose, or the Node of
+ * another VM had its name when it was made. Where the Machine was lost, a person has approved the deletion of a VM that
+ * had joined. Millwright has a cause where it deletes a Machine.
  */
 export function findWrongDeletions(evidence: Evidence): Violation[] {
   const { vms, calls, audit, observations, nodeObservations } = evidence;
@@ -114,7 +116,9 @@ export function findWrongDeletions(evidence: Evidence): Violation[] {
   });
 }
 
-/** Whether a VM was that of a Machine, had joined, and nobody had deleted the Machine or the Node: etcd has lost them. */
+/**
+ * Whether a VM was that of a Machine, had joined, and nobody had deleted the Machine or the Node: etcd has lost them.
+ */
 function needsApproval(
   { observations, nodeObservations }: Evidence,
   vm: EvidentVm,
@@ -134,8 +138,8 @@ function needsApproval(
 }
 
 /**
- * Whether its Node was not Ready or its VM taken away, or, since the VM was made, people have changed or deleted its deployment or
- * anything of that, or etcd was restored.
+ * Whether its Node was not Ready or its VM taken away, or, since the VM was made, people have changed or deleted its
+ * deployment or anything of that, or etcd was restored.
  */
 function hasCause({ audit, disturbances, nodeObservations }: Evidence, vm: EvidentVm, { at }: AuditEntry): boolean {
   const [fromMs, toMs] = [Date.parse(vm.createdAt) - plannedWithinMs, Date.parse(at)];
@@ -179,9 +183,9 @@ export function findReplacements({ untouchedBefore, machines, endedAt }: Evidenc
 }
 
 /**
- * No Machine was made of a deployment that had as many as it may have, which somebody has asked for a moment ago. Preserved
- * Machines are left out, because of older templates they do not count, and so are those of sets that had another owner a
- * moment ago.
+ * No Machine was made of a deployment that had as many as it may have, which somebody has asked for a moment ago.
+ * Preserved Machines are left out, because of older templates they do not count, and so are those of sets that had
+ * another owner a moment ago.
  */
 export function findSurplusMachines({ observations, bounds, owners, disturbances }: Evidence): Violation[] {
   const made = new Set<string>();
@@ -260,8 +264,8 @@ export function findSecrets({ secrets, texts, logs, endedAt }: Evidence): Violat
 }
 
 /**
- * Every run can be replayed. Where Temporal was restored, the history of a run that was open then may differ from what a
- * worker remembered: the controllers end such a run.
+ * Every run can be replayed. Where Temporal was restored, the history of a run that was open then may differ from what
+ * a worker remembered: the controllers end such a run.
  */
 export function findReplayDifferences({ replays, restores }: Evidence): Violation[] {
   return replays.flatMap(({ run, startedAt, closedAt, difference }) => {

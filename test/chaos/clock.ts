@@ -14,7 +14,10 @@ export function findFaketime(): string | undefined {
   return globSync('/usr/lib/*/faketime/libfaketimeMT.so.1')[0];
 }
 
-/** The clock of processes that are started from now on; undefined: libfaketime is not installed. @param file that it reads */
+/**
+ * The clock of processes that are started from now on; undefined: libfaketime is not installed.
+ * @param file that it reads
+ */
 export async function createClock(file: string): Promise<Clock | undefined> {
   const library = findFaketime();
   if (library === undefined) return undefined;

@@ -11,7 +11,10 @@ type FaultInput = z.input<typeof Fault>;
 /** Name under which acts have the faults. */
 const ofCloud = 'faults of the cloud';
 
-/** Each kind of fault but `hidden` and `notKept`. Most meet only some of the calls, so that something happens beside them. */
+/**
+ * Each kind of fault but `hidden` and `notKept`. Most meet only some of the calls, so that something happens beside
+ * them.
+ */
 const faults: readonly ((dice: Dice) => FaultInput)[] = [
   (dice) => ({ kind: 'latency', ms: 100, maxMs: dice.between(200, 5_000) }),
   (dice) => ({ kind: 'lostAnswer', effect: effectOf(dice), every: dice.between(1, 3) }),

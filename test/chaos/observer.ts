@@ -55,7 +55,10 @@ export interface NodeObservation {
 
 const silent = { debug: () => undefined, info: () => undefined, warn: () => undefined, error: () => undefined };
 
-/** Watches the Machines of a namespace, their owners and all Nodes until `stop`. Observations are in the order of their times. */
+/**
+ * Watches the Machines of a namespace, their owners and all Nodes until `stop`. Observations are in the order of their
+ * times.
+ */
 export function observe(client: KubeClient, namespace: string) {
   const observations: Observation[] = [];
   const note = (machine: Machine, isGone: boolean) => {

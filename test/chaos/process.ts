@@ -1,4 +1,6 @@
-/** A process of Millwright that is started again whenever it ends, can be frozen, and keeps how each of its runs ended. */
+/**
+ * A process of Millwright that is started again whenever it ends, can be frozen, and keeps how each of its runs ended.
+ */
 import { type Exit, type MillwrightOptions, type MillwrightProcess, startMillwright } from '../support/millwright.ts';
 import { supervise } from '../support/supervised.ts';
 

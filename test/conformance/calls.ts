@@ -1,4 +1,6 @@
-/** How the suite calls a provider: through a Temporal server (temporal-calls.ts), or in this process (local-calls.ts). */
+/**
+ * How the suite calls a provider: through a Temporal server (temporal-calls.ts), or in this process (local-calls.ts).
+ */
 import { ApplicationFailure } from '@temporalio/common';
 import { z } from 'zod';
 import { ClassVerdict, type ProviderActivities, Vm, VmDeletion, VmPage } from '../../api/provider.ts';
@@ -50,7 +52,10 @@ export function causesOf(error: unknown): unknown[] {
   return [error.message, error.stack, details, ...causesOf(error.cause)];
 }
 
-/** Reads the answer of an activity, in which a field that is null counts as left out. Throws Breach for one that is none. */
+/**
+ * Reads the answer of an activity, in which a field that is null counts as left out. Throws Breach for one that is
+ * none.
+ */
 export function readAnswer<N extends ActivityName>(name: N, value: unknown): Answer<N> {
   const { data, error } = answers[name].safeParse(withoutNulls(value));
   if (error) {

@@ -2,8 +2,8 @@ import type { FaultKind } from './counterpart.ts';
 import type { World } from './world.ts';
 
 /**
- * What a case cannot do without: a worker that the suite may kill, the cloud under its control, several VMs of a Machine in
- * it, a fault of it.
+ * What a case cannot do without: a worker that the suite may kill, the cloud under its control, several VMs of a
+ * Machine in it, a fault of it.
  */
 export type Need = 'worker' | 'cloud' | 'severalVms' | FaultKind;
 

@@ -31,7 +31,8 @@ export interface ClassFile {
 }
 
 /**
- * Reads a file with a MachineClass, and Secrets if it has some. Throws UsageError with the field, its value and the fix.
+ * Reads a file with a MachineClass, and Secrets if it has some. Throws UsageError with the field, its value and the
+ * fix.
  * @param namespace of objects without one
  */
 export function readClassFile(path: string, namespace: string): ClassFile {

@@ -1,8 +1,8 @@
 /** The cloud of a provider, under the suite's control. */
 
 /**
- * What a cloud does from now on. The times are within what the contract allows a cloud. Where an answer or a VM is late,
- * tokens mean nothing, unless the cloud promises that they do.
+ * What a cloud does from now on. The times are within what the contract allows a cloud. Where an answer or a VM is
+ * late, tokens mean nothing, unless the cloud promises that they do.
  */
 export type CloudFault =
   /** The next create call is executed and its answer is lost; the VM is listed after `ms`. */
@@ -42,7 +42,10 @@ export interface Counterpart {
   readonly credentials: Readonly<Record<string, string>>;
   /** What the process of a provider needs in its environment to reach the cloud. */
   readonly env?: Readonly<Record<string, string>>;
-  /** What the cloud cannot show, and why: faults, and a second VM that a provider finds when it looks for that of a Machine. */
+  /**
+   * What the cloud cannot show, and why: faults, and a second VM that a provider finds when it looks for that of a
+   * Machine.
+   */
   readonly lacks: { readonly [K in FaultKind | 'severalVms']?: string };
   /** Replaces the fault that is on. Without one the cloud does as it is asked, and answers what it has held back. */
   setFault(fault?: CloudFault): Promise<void>;

@@ -23,7 +23,9 @@ export interface ProviderEntry {
   /** Makes it in this process, with waits that are shorter by `hurry`. Left out: it is in another language. */
   readonly make?: (deps: ProviderDeps) => Promise<Provider>;
   startCounterpart(): Promise<Counterpart>;
-  /** How its worker is started for an installation, which has the name of its namespace. `remove` what that needs later. */
+  /**
+   * How its worker is started for an installation, which has the name of its namespace. `remove` what that needs later.
+   */
   prepareWorker(servers: Servers, installation: string): Promise<WorkerCommand & { remove?(): Promise<void> }>;
 }
 

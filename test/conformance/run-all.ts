@@ -28,7 +28,10 @@ export interface RunAllOptions {
   onResult(provider: string, result: CaseResult): void;
 }
 
-/** Runs the cases for several providers, side by side: they wait most of the time. When one has failed, the others still end. */
+/**
+ * Runs the cases for several providers, side by side: they wait most of the time. When one has failed, the others still
+ * end.
+ */
 export async function runAll({ providers, ...options }: RunAllOptions): Promise<ProviderResults[]> {
   const ended = await Promise.allSettled(providers.map((entry) => runOne(options, entry)));
   return ended.map((run) => {

@@ -29,8 +29,8 @@ const identifiers = /^(azure)?(client|subscription|tenant)id$/i;
 const userDataKey = 'userData';
 
 /**
- * Makes the Secrets of a run. They are in the namespace of the class, which the rights of the provider's worker are for,
- * under names of their own.
+ * Makes the Secrets of a run. They are in the namespace of the class, which the rights of the provider's worker are
+ * for, under names of their own.
  */
 export async function createSubject(control: KubeClient, file: ClassFile): Promise<Subject> {
   const { namespace, providerSpec } = file;

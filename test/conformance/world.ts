@@ -167,7 +167,9 @@ export function createWorld({ subject, calls, cloud, lateMs = 0, worker }: World
       await cloud?.reset();
     },
 
-    /** Leaves nothing behind. Without the cloud: by the provider under test, which is asked again when it has failed. */
+    /**
+     * Leaves nothing behind. Without the cloud: by the provider under test, which is asked again when it has failed.
+     */
     async end(hasFailed: boolean): Promise<void> {
       await cloud?.setFault();
       await calls.endAll();

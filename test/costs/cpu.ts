@@ -16,7 +16,10 @@ export function cpuOf(pid: number | 'self'): { readonly own: number; readonly en
   return read(pid) ?? { own: 0, ended: 0 };
 }
 
-/** CPU seconds of all descendants of a process, but for its children that `isLeftOut` by their command lines, and theirs. */
+/**
+ * CPU seconds of all descendants of a process, but for its children that `isLeftOut` by their command lines, and
+ * theirs.
+ */
 export function cpuBelow(root: number, isLeftOut: (commandLine: string) => boolean): number {
   const byParent = Map.groupBy(all(), ({ parent }) => parent);
   const below = (pid: number): number =>

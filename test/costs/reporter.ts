@@ -1,6 +1,6 @@
 /**
- * A reporter of jest that writes the costs of each test file: wall time, CPU of its process and of the processes that it
- * started, and its share of the CPU of the servers that all files share, which is divided among the files that run.
+ * A reporter of jest that writes the costs of each test file: wall time, CPU of its process and of the processes that
+ * it started, and its share of the CPU of the servers that all files share, which is divided among the files that run.
  */
 import { existsSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { relative } from 'node:path';

@@ -113,7 +113,9 @@ describe('a document', () => {
     await writeFile(join(folder, 'changed.yaml'), stringify({ ...changed, spec: { ...spec, replicas: 2 } }));
   }
 
-  /** Runs commands in one shell of a reader, who has put a name for each placeholder. Throws for the first that fails. */
+  /**
+   * Runs commands in one shell of a reader, who has put a name for each placeholder. Throws for the first that fails.
+   */
   async function run(...commands: readonly string[]): Promise<void> {
     const { namespace, cloud } = millwright;
     const filled = commands.map((command) =>

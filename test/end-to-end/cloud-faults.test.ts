@@ -1,4 +1,6 @@
-/** What people see while a cloud misbehaves: on the Machine, in its Events, in the list of workflows and in `describe`. */
+/**
+ * What people see while a cloud misbehaves: on the Machine, in its Events, in the list of workflows and in `describe`.
+ */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { request } from 'undici';
 import { machineClasses, machines } from '../../api/gardener/resources.ts';

@@ -31,7 +31,9 @@ describe('a Machine', () => {
   const leftoversOf = async ({ uid }: ObjectRef) =>
     (await millwright.cloud.resources()).filter(({ tags }) => tags[names.machineUid] === uid);
 
-  /** Types of the activities of the newest run and of those that it continues, with what became of them, oldest first. */
+  /**
+   * Types of the activities of the newest run and of those that it continues, with what became of them, oldest first.
+   */
   async function activitiesOf({ name, uid }: ObjectRef): Promise<string[]> {
     const { temporal, namespace } = millwright;
     const id = workflowId(namespace, 'Machine', { dialect: 'gardener', namespace, name, uid });
@@ -109,7 +111,9 @@ describe('a Machine', () => {
     expect(await gone()).toEqual(own);
   });
 
-  /** Watches these Machines and Nodes from now on. Answers with what waits until all are gone, and names them in order. */
+  /**
+   * Watches these Machines and Nodes from now on. Answers with what waits until all are gone, and names them in order.
+   */
   async function startWatch(own: readonly string[]): Promise<() => Promise<string[]>> {
     const gone: { readonly version: bigint; readonly name: string }[] = [];
     const { control, target, namespace } = millwright;

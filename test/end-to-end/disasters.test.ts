@@ -1,6 +1,7 @@
 /**
- * A disaster strikes while machines are in every state: at rest, in the middle of a rollout and of a scale-down, one of many
- * unhealthy, and a sweep is due. No healthy VM goes without approval, and in the end everything is as it was asked for.
+ * A disaster strikes while machines are in every state: at rest, in the middle of a rollout and of a scale-down, one of
+ * many unhealthy, and a sweep is due. No healthy VM goes without approval, and in the end everything is as it was asked
+ * for.
  */
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -48,7 +49,9 @@ const flags = [
   ...[...quickSweeps, '--machine-safety-orphan-vms-period', '5s'],
   ...['--machine-health-timeout', '5s', '--resource-exhausted-retry', '1s'],
 ];
-/** What keeps machines waiting before any disaster: no capacity for the rollout, a budget for the scale-down, a Node. */
+/**
+ * What keeps machines waiting before any disaster: no capacity for the rollout, a budget for the scale-down, a Node.
+ */
 const usual = ['CloudCapacity', 'PodDisruptionBudget', 'NodeHealth'];
 
 let stack: Stack;
@@ -102,7 +105,10 @@ const templateOf = (name: Name, className: string, more: object = {}) => ({
   spec: { class: { kind: 'MachineClass', name: className }, ...more },
 });
 
-/** All deployments in their states, with a machine without a deployment. @param backUp what is backed up while all are at rest */
+/**
+ * All deployments in their states, with a machine without a deployment.
+ * @param backUp what is backed up while all are at rest
+ */
 async function begin(backUp?: () => Promise<void>): Promise<void> {
   millwright = await startInstallation({
     ...{ kubeconfig: stack.kubeconfig, temporalAddress: stack.temporalAddress, isStopped: true },
@@ -231,7 +237,10 @@ async function untilSwept(): Promise<void> {
   });
 }
 
-/** Waits until only these causes keep something waiting that nothing has kept before. Answers what `millwright stuck` says. */
+/**
+ * Waits until only these causes keep something waiting that nothing has kept before. Answers what `millwright stuck`
+ * says.
+ */
 async function untilStuckOn(...causes: readonly Blocker[]): Promise<string> {
   const { namespace, temporal } = millwright;
   await untilSo(`what waits is ${causes}`, async (see) => {
@@ -269,7 +278,10 @@ async function sweep(): Promise<string> {
   return (await millwright.command('sweep')).output;
 }
 
-/** The unhealthy machine is replaced once its health timeout is that of the others: so is every machine that counts as unhealthy. */
+/**
+ * The unhealthy machine is replaced once its health timeout is that of the others: so is every machine that counts as
+ * unhealthy.
+ */
 async function replaceSick(): Promise<void> {
   await millwright.changeDeployment('sick', { spec: { template: { spec: { healthTimeout: null } } } });
 }
@@ -344,7 +356,10 @@ async function backUpTemporal(): Promise<void> {
   await start();
 }
 
-/** A backup of etcd, or one of Temporal as well, is put back: it lacks machines that were made since, and has deleted ones. */
+/**
+ * A backup of etcd, or one of Temporal as well, is put back: it lacks machines that were made since, and has deleted
+ * ones.
+ */
 async function restoreEtcd({ isBumped = false, withTemporal = false } = {}): Promise<void> {
   const { namespace, cloud, target } = millwright;
   await millwright.createMachine(`late-${namespace}`);

@@ -373,7 +373,10 @@ describe('a drain', () => {
 
   const webhook = 'block.example.com';
 
-  /** Has a webhook that does not answer decide on all evictions and deletions of pods of the namespace. Answers what ends that. */
+  /**
+   * Has a webhook that does not answer decide on all evictions and deletions of pods of the namespace. Answers what
+   * ends that.
+   */
   async function closeEvictions(): Promise<() => Promise<unknown>> {
     const { target, namespace } = millwright;
     const rule = (operation: string, resource: string) => ({

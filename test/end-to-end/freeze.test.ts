@@ -1,4 +1,7 @@
-/** Sets with more machines than they may have, because somebody else creates machines, and sets with many that are being deleted. */
+/**
+ * Sets with more machines than they may have, because somebody else creates machines, and sets with many that are being
+ * deleted.
+ */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { annotations, labels } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';

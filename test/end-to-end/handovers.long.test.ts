@@ -1,6 +1,7 @@
 /**
- * A fleet with twenty machines in every phase is handed over from machine-controller-manager (MCM) to Millwright and back, twice.
- * Both are the real programs, with their Leases and sweeps, on one simulated cloud. What could go on is held while they change.
+ * A fleet with twenty machines in every phase is handed over from machine-controller-manager (MCM) to Millwright and
+ * back, twice. Both are the real programs, with their Leases and sweeps, on one simulated cloud. What could go on is
+ * held while they change.
  */
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';

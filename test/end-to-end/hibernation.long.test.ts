@@ -1,4 +1,6 @@
-/** Deployments that go to sleep and wake up: what people and controllers have written on them and on their sets stays. */
+/**
+ * Deployments that go to sleep and wake up: what people and controllers have written on them and on their sets stays.
+ */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { annotations, labels } from '../../api/gardener/names.ts';
 import { machineSets } from '../../api/gardener/resources.ts';

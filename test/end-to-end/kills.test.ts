@@ -1,4 +1,7 @@
-/** `kill -9` in the middle of the work: of the two processes together in `npm test`, of each of them and of the servers in `npm run test:long`. */
+/**
+ * `kill -9` in the middle of the work: of the two processes together in `npm test`, of each of them and of the servers
+ * in `npm run test:long`.
+ */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -17,7 +20,9 @@ import { type Supervised, supervise } from '../support/supervised.ts';
 import { until } from '../support/until.ts';
 
 const latency = { kind: 'latency', ms: 300, maxMs: 2_000 } as const;
-/** So that some VMs are not done before the kill: a call that hangs is given up after 15 s. Their parts have no type. */
+/**
+ * So that some VMs are not done before the kill: a call that hangs is given up after 15 s. Their parts have no type.
+ */
 const hang = { kind: 'hang', effect: 'none', machineType: 'small', every: 3 } as const;
 /** So that disks, NICs and addresses have to be deleted, too. */
 const leak = { kind: 'leak', operation: 'delete' } as const;
@@ -86,7 +91,8 @@ function describeKills(replicas: number): void {
     'the Temporal server': ({ worker }) => killServer(stack.temporal, warnsFromNowOn(worker)),
     'kube-apiserver': ({ controllers, worker }, during) => {
       const [{ apiServer }] = stack.clusters;
-      // A leader that cannot renew its Leases ends, as machine-controller-manager does: the second time, that is waited for.
+      // A leader that cannot renew its Leases ends, as machine-controller-manager does: the second time, that is waited
+      // for.
       if (during === 'deletion') return killServer(apiServer, () => controllers.ends > 0);
       const [one, other] = [warnsFromNowOn(controllers), warnsFromNowOn(worker)];
       return killServer(apiServer, () => one() && other());

@@ -1,4 +1,6 @@
-/** Limits on the machines of a namespace: seen at the API server at each single change, whatever is killed or removed. */
+/**
+ * Limits on the machines of a namespace: seen at the API server at each single change, whatever is killed or removed.
+ */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { gardener } from '../../api/gardener/index.ts';
 import { labels } from '../../api/gardener/names.ts';
@@ -21,7 +23,9 @@ import { until } from '../support/until.ts';
 import { startWatchedInstallation, type WatchedInstallation } from '../support/watched-installation.ts';
 
 const timeoutMs = 240_000;
-/** How many deployments share the limits, how many machines the largest has, where all others have one, and the limits. */
+/**
+ * How many deployments share the limits, how many machines the largest has, where all others have one, and the limits.
+ */
 const { poolCount, largest, limits } = isLong()
   ? { poolCount: 20, largest: 10, limits: { surge: 5, provisioning: 4 } }
   : { poolCount: 7, largest: 7, limits: { surge: 3, provisioning: 2 } };

@@ -1,4 +1,7 @@
-/** What becomes of machines when a database is lost or restored from a backup. `npm test` restores Temporal, with few machines. */
+/**
+ * What becomes of machines when a database is lost or restored from a backup. `npm test` restores Temporal, with few
+ * machines.
+ */
 import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -72,7 +75,8 @@ function describeLostDatabases(sizes: Sizes): void {
     stopProcesses = async () => {
       await stopControllers();
       await worker.stop();
-      // A worker has seen more of a workflow than a server that was restored: it says that the two differ, and reads again.
+      // A worker has seen more of a workflow than a server that was restored: it says that the two differ, and reads
+      // again.
       millwright.processes.splice(0);
     };
     const { cloud } = millwright;

@@ -85,7 +85,10 @@ const expected: Readonly<Record<string, readonly string[]>> = {
 
 const monitoring = fileURLToPath(new URL('../../deploy/chart/monitoring/', import.meta.url));
 
-/** Metrics without a series until something fails, which it need not do here; test/end-to-end/failing-code.long.test.ts has one. */
+/**
+ * Metrics without a series until something fails, which it need not do here; test/end-to-end/failing-code.long.test.ts
+ * has one.
+ */
 const onlyAfterMistakes = [
   'millwright_activity_failures_total',
   'temporal_workflow_task_execution_failed',

@@ -26,7 +26,10 @@ let millwright: Installation;
 
 afterEach(() => millwright?.stop());
 
-/** What is left after everything was deleted once more, as the namespace controller of Kubernetes does: no such runs here. */
+/**
+ * What is left after everything was deleted once more, as the namespace controller of Kubernetes does: no such runs
+ * here.
+ */
 async function deleteContents({ control, namespace }: Installation): Promise<string[]> {
   const left: string[] = [];
   for (const kind of kinds) {

@@ -1,4 +1,7 @@
-/** A cloud that answers every call as if it had been done, and keeps nothing of one of them. Each row has a cloud of its own. */
+/**
+ * A cloud that answers every call as if it had been done, and keeps nothing of one of them. Each row has a cloud of its
+ * own.
+ */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -83,7 +86,10 @@ interface Row {
   readonly tries?: number;
   /** How often a try makes the call at most. Default: once. */
   readonly calls?: number;
-  /** Requests to the API server that a try makes at most, to change something. Default: the Machine, its status and an Event. */
+  /**
+   * Requests to the API server that a try makes at most, to change something. Default: the Machine, its status and an
+   * Event.
+   */
   readonly writes?: number;
   /** VMs that are made in a minute at most. Default: 1. */
   readonly mostVms?: number;

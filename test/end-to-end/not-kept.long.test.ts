@@ -158,7 +158,10 @@ function countTries(timeMs: number): number {
     atMs = repeatedAtMs(repeat);
   }
 }
-/** What a machine needs in its life, its deletion included, and what a try needs at most. A deployment needs thrice as much. */
+/**
+ * What a machine needs in its life, its deletion included, and what a try needs at most. A deployment needs thrice as
+ * much.
+ */
 const needs = { writes: { life: 15, tried: 3 }, requests: { life: 30, tried: 10 } } as const;
 /** It begins anew with another state: a machine joins and then runs; before that a set and its machine are made. */
 const triesOf = (row: Row) => countTries(minuteMs) + (row.ofOwner ? 4 : 2) * countTries(1);

@@ -1,4 +1,7 @@
-/** Machines in OpenStack: the provider OpenStack against keystone, nova, neutron, glance and cinder of deploy/local/openstack-cloud. */
+/**
+ * Machines in OpenStack: the provider OpenStack against keystone, nova, neutron, glance and cinder of
+ * deploy/local/openstack-cloud.
+ */
 import { randomUUID } from 'node:crypto';
 import { mkdtemp, readFile, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

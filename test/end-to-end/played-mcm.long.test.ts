@@ -1,4 +1,6 @@
-/** What tests have the played machine-controller-manager (MCM) leave is compared with what MCM v0.62.1 itself leaves. */
+/**
+ * What tests have the played machine-controller-manager (MCM) leave is compared with what MCM v0.62.1 itself leaves.
+ */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { labels } from '../../api/gardener/names.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';

@@ -176,7 +176,8 @@ describe('machines at rest', () => {
     await until('stale workflows were looked for', async (see) => see(await handledBy('stale-workflows')) > 0);
     const writes = proxy.seen.slice(first).filter((request) => isWrite(request) && !isOfLease(request));
     expect(writes.map(inWords)).toEqual([]);
-    // Workflows are refreshed in the order in which that was asked for: those that seemed stale would come before this one.
+    // Workflows are refreshed in the order in which that was asked for: those that seemed stale would come before this
+    // one.
     const last = await millwright.createMachine('latest');
     await millwright.untilPhase(last, 'Running');
     await millwright.remove(last);

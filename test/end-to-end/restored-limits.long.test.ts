@@ -1,4 +1,7 @@
-/** A worker that outlives a restore of Temporal may break the run that grants the limits of a namespace: then another goes on. */
+/**
+ * A worker that outlives a restore of Temporal may break the run that grants the limits of a namespace: then another
+ * goes on.
+ */
 import { cp, mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

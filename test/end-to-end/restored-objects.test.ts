@@ -1,4 +1,7 @@
-/** Objects are restored without status in the middle of a rollout, and nobody can say for long which machines are available. */
+/**
+ * Objects are restored without status in the middle of a rollout, and nobody can say for long which machines are
+ * available.
+ */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';

@@ -1,4 +1,7 @@
-/** Tests of rollouts, in two sizes: while requests meet conflicts and every watch is behind, with the bounds checked at each single change. */
+/**
+ * Tests of rollouts, in two sizes: while requests meet conflicts and every watch is behind, with the bounds checked at
+ * each single change.
+ */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { annotations, labels } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
@@ -14,7 +17,10 @@ import { isActive, isAvailable } from '../support/machine-facts.ts';
 import { until } from '../support/until.ts';
 import { startWatchedInstallation, type WatchedInstallation } from '../support/watched-installation.ts';
 
-/** What the API server said after a single change: all machines, those that are not being deleted, and the available ones. */
+/**
+ * What the API server said after a single change: all machines, those that are not being deleted, and the available
+ * ones.
+ */
 interface Sample {
   readonly total: number;
   readonly active: number;

@@ -1,4 +1,7 @@
-/** Millwright takes over rollouts that machine-controller-manager (MCM) has left half done: docs/how-to/migrate-from-mcm.md. */
+/**
+ * Millwright takes over rollouts that machine-controller-manager (MCM) has left half done:
+ * docs/how-to/migrate-from-mcm.md.
+ */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { annotations, labels, taints, updateResults } from '../../api/gardener/names.ts';
 import { machineDeployments, machines } from '../../api/gardener/resources.ts';

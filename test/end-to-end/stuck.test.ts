@@ -1,4 +1,7 @@
-/** `millwright stuck` and `millwright timeline`: from the alarm to the cause with one command each, on a real installation. */
+/**
+ * `millwright stuck` and `millwright timeline`: from the alarm to the cause with one command each, on a real
+ * installation.
+ */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { defaultPayloadConverter } from '@temporalio/common';
 import { machines } from '../../api/gardener/resources.ts';

@@ -1,4 +1,6 @@
-/** Millwright takes over from machine-controller-manager (MCM) whatever that was doing: docs/how-to/migrate-from-mcm.md. */
+/**
+ * Millwright takes over from machine-controller-manager (MCM) whatever that was doing: docs/how-to/migrate-from-mcm.md.
+ */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { annotations, deletionSteps, labels, taints } from '../../api/gardener/names.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';

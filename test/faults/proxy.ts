@@ -31,7 +31,9 @@ export type Fault =
   | { kind: 'hang' }
   /** Asks the server for the objects with this label alone. */
   | { kind: 'select'; labelSelector: string }
-  /** Forwards the request with another body, as a webhook that changes what is stored. `body` may also change the query. */
+  /**
+   * Forwards the request with another body, as a webhook that changes what is stored. `body` may also change the query.
+   */
   | { kind: 'alter'; body(sent: unknown, query: URLSearchParams): unknown }
   /** Forwards the request after a while. */
   | { kind: 'delay'; ms: number }
@@ -61,7 +63,10 @@ export interface FaultProxy {
   /** Refuses connections, as a server that is down. */
   goDown(): Promise<void>;
   comeUp(): Promise<void>;
-  /** Forwards to the server of another kubeconfig from now on, as an address that leads elsewhere. Resets every open connection. */
+  /**
+   * Forwards to the server of another kubeconfig from now on, as an address that leads elsewhere. Resets every open
+   * connection.
+   */
   leadTo(kubeconfig: string): Promise<void>;
   /** Writes a kubeconfig for other processes. */
   writeKubeconfig(path: string): Promise<void>;

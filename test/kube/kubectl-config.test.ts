@@ -1,4 +1,6 @@
-/** Which cluster and namespace a command uses, compared with what kubectl makes of the same files, variables and flags. */
+/**
+ * Which cluster and namespace a command uses, compared with what kubectl makes of the same files, variables and flags.
+ */
 import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

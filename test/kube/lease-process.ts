@@ -1,7 +1,7 @@
 /**
  * A candidate as a process of its own, for tests of what happens to processes: started with ElectionOptions as JSON, it
- * writes what happens as lines of JSON, and reads commands as lines: `stop`, or `stall <ms> <file>`, which blocks its main
- * thread for this time, or until there is such a file.
+ * writes what happens as lines of JSON, and reads commands as lines: `stop`, or `stall <ms> <file>`, which blocks its
+ * main thread for this time, or until there is such a file.
  */
 import { existsSync } from 'node:fs';
 import { createInterface } from 'node:readline';

@@ -1,6 +1,6 @@
 /**
- * Controllers with 10,000 machines, each with a Node of 12 KB. How long things take differs from computer to computer: so
- * those figures are printed, and what is asserted holds anywhere.
+ * Controllers with 10,000 machines, each with a Node of 12 KB. How long things take differs from computer to computer:
+ * so those figures are printed, and what is asserted holds anywhere.
  */
 import { readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
@@ -60,7 +60,9 @@ describe('controllers with 10,000 machines', () => {
     await rm(dir, { recursive: true, force: true });
   });
 
-  /** One machine comes about as all do, and is copied in etcd. In the end its deployment has them all and needs nothing. */
+  /**
+   * One machine comes about as all do, and is copied in etcd. In the end its deployment has them all and needs nothing.
+   */
   async function multiply(): Promise<void> {
     const { namespace, control, target, processes } = millwright;
     await millwright.createDeployment('pool', 1);
@@ -139,8 +141,9 @@ describe('controllers with 10,000 machines', () => {
   }
 
   /**
-   * Writes what is given for each of the copies, past the API server, which would take minutes. In a transaction each, as the
-   * API server does: objects of one transaction have one resourceVersion, and a watch cut between them loses the rest.
+   * Writes what is given for each of the copies, past the API server, which would take minutes. In a transaction each,
+   * as the API server does: objects of one transaction have one resourceVersion, and a watch cut between them loses the
+   * rest.
    */
   async function put(valuesOf: (index: number) => Record<string, string>): Promise<void> {
     const batch = 50;

@@ -1,6 +1,6 @@
 /**
- * `npm run mutants`: whether the tests notice each mutant of table.ts; `-- <id>...`: only these. Everything happens in a
- * copy of the checkout. Its tests share one stack, and have to pass before anything is broken.
+ * `npm run mutants`: whether the tests notice each mutant of table.ts; `-- <id>...`: only these. Everything happens in
+ * a copy of the checkout. Its tests share one stack, and have to pass before anything is broken.
  */
 import { once } from 'node:events';
 import { cp, mkdir, mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';

@@ -1,6 +1,6 @@
 /**
- * Ways to break the code that tests have to notice. Each is the reversal of a fix, or breaks a promise of the documents;
- * main.ts applies one at a time to a copy of the checkout.
+ * Ways to break the code that tests have to notice. Each is the reversal of a fix, or breaks a promise of the
+ * documents; main.ts applies one at a time to a copy of the checkout.
  */
 
 export interface Mutant {

@@ -16,8 +16,8 @@ const root = fileURLToPath(new URL('../../', import.meta.url));
 const mostFiles = 3;
 
 /**
- * Writes the most telling histories of an installation as `<scenario>/<workflow type>-<number>.json`, if this run of the
- * tests records. Throws when it has recorded this scenario before: each belongs to one installation.
+ * Writes the most telling histories of an installation as `<scenario>/<workflow type>-<number>.json`, if this run of
+ * the tests records. Throws when it has recorded this scenario before: each belongs to one installation.
  */
 export async function recordHistories(of: {
   readonly client: Client;

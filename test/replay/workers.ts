@@ -15,7 +15,9 @@ export class LeanWorker extends Worker {
   }
 }
 
-/** As workers of an installation run workflows by default: in a thread of their own, with time limits and stack traces. */
+/**
+ * As workers of an installation run workflows by default: in a thread of their own, with time limits and stack traces.
+ */
 export class DefaultWorker extends Worker {
   protected static override async createWorkflowCreator(...[bundle, options, logger]: CreatorArguments) {
     return super.createWorkflowCreator(bundle, { ...options, debugMode: false }, logger);

@@ -22,7 +22,10 @@ export function servers(): string[] {
   return ['--target-kubeconfig', kubeconfig ?? '', '--temporal-address', address ?? ''];
 }
 
-/** Expects that a provider of this repository passes all cases but these, which its cloud cannot show: titles and reasons. */
+/**
+ * Expects that a provider of this repository passes all cases but these, which its cloud cannot show: titles and
+ * reasons.
+ */
 export async function expectToPass(provider: string, ...notRun: string[]): Promise<void> {
   const { code, stdout } = await conformance('--all', '--provider', provider, ...servers());
 

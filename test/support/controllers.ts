@@ -8,8 +8,8 @@ import type { Installation } from './installation.ts';
 import { recordingLogger, testClient } from './kube.ts';
 
 /**
- * Starts the controllers of an installation, with the limits of machines that `millwright controllers` has without flags.
- * They act at once and sweep nothing. Returns a function that stops them.
+ * Starts the controllers of an installation, with the limits of machines that `millwright controllers` has without
+ * flags. They act at once and sweep nothing. Returns a function that stops them.
  * @param access how they reach the API server, for example through a proxy
  * @param resyncMs time between two resyncs; every tenth lists the open workflows
  */

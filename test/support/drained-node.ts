@@ -1,4 +1,7 @@
-/** A Node of its own for a test of the drain, with pods, budgets and volumes. Nothing but the test ends pods or moves volumes. */
+/**
+ * A Node of its own for a test of the drain, with pods, budgets and volumes. Nothing but the test ends pods or moves
+ * volumes.
+ */
 import { randomBytes } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type WatchAttachments, watchAttachments } from '../../activities/machine/drain/attachments.ts';

@@ -17,7 +17,9 @@ export const size = 20;
 
 type FaultInput = z.input<typeof Fault>;
 
-/** Machines that are held in one phase. They have a class of its name, or several whose names begin with it and a dot. */
+/**
+ * Machines that are held in one phase. They have a class of its name, or several whose names begin with it and a dot.
+ */
 interface Group {
   /** Machines before it is held, and when it is released. Default: 20. */
   readonly replicas?: number;
@@ -320,7 +322,9 @@ export async function startFleet(installation: Installation) {
         .filter((group) => name.startsWith(`${group}-`))
         .toSorted((a, b) => b.length - a.length)[0],
 
-    /** Brings twenty machines into each phase, and holds them there. Other machines are being created when it returns. */
+    /**
+     * Brings twenty machines into each phase, and holds them there. Other machines are being created when it returns.
+     */
     async hold(round: number, isMcm: boolean): Promise<void> {
       const those = held(isMcm);
       const names = those.map(([name]) => name);

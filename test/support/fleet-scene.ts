@@ -1,4 +1,7 @@
-/** A fleet as somebody may have it, for the picture of the fleet page: pools in three zones, a rollout, and what is stuck. */
+/**
+ * A fleet as somebody may have it, for the picture of the fleet page: pools in three zones, a rollout, and what is
+ * stuck.
+ */
 import { labels } from '../../api/gardener/names.ts';
 import { machineDeployments } from '../../api/gardener/resources.ts';
 import { mergePatch } from '../../kube/patch.ts';

@@ -3,8 +3,8 @@ import { podDisruptionBudgets, pods } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 
 /**
- * Runs a pod on a node that a PodDisruptionBudget protects, both of one name. Answers what takes the budget away. With one
- * expected pod the budget never allows an eviction, with more it waits for the others.
+ * Runs a pod on a node that a PodDisruptionBudget protects, both of one name. Answers what takes the budget away. With
+ * one expected pod the budget never allows an eviction, with more it waits for the others.
  * @param namespace of the pod
  */
 export async function guardNode(

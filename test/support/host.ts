@@ -1,7 +1,7 @@
 /**
- * The Millwright that the tests of a run share: one process, in which each installation has workers and controllers of its
- * own, as in `millwright run`. A process for each would cost a second of CPU more.
- * POST / with a HostRequest starts one and answers when it is ready, DELETE /<namespace> ends it.
+ * The Millwright that the tests of a run share: one process, in which each installation has workers and controllers of
+ * its own, as in `millwright run`. A process for each would cost a second of CPU more. POST / with a HostRequest starts
+ * one and answers when it is ready, DELETE /<namespace> ends it.
  */
 import { once } from 'node:events';
 import { appendFileSync } from 'node:fs';
@@ -70,8 +70,8 @@ interface WorkerClass {
 }
 
 /**
- * One thread runs the workflows of all installations: to start one for each would take half of the CPU of their start. It
- * has the bundle and the names of activities of the first one, which are those of all.
+ * One thread runs the workflows of all installations: to start one for each would take half of the CPU of their start.
+ * It has the bundle and the names of activities of the first one, which are those of all.
  */
 function shareWorkflowThread(workers: WorkerClass): void {
   const create = workers.createWorkflowCreator.bind(workers);

@@ -55,8 +55,8 @@ interface HostedOptions {
 }
 
 /**
- * It has no other replica that could lead, and sweeps when a test says so. Its workflows run in the faster sandbox, and in the
- * SDK's in the second part of `npm run test:long`; those of a process of its own always run in the SDK's.
+ * It has no other replica that could lead, and sweeps when a test says so. Its workflows run in the faster sandbox, and
+ * in the SDK's in the second part of `npm run test:long`; those of a process of its own always run in the SDK's.
  */
 const quiet = {
   ...{ leaderElect: 'false', machineSafetyOrphanVmsPeriod: '0s' },

@@ -1,4 +1,6 @@
-/** An installation for one test: its namespace and simulated cloud, in the process that all tests share or in its own. */
+/**
+ * An installation for one test: its namespace and simulated cloud, in the process that all tests share or in its own.
+ */
 import { randomBytes } from 'node:crypto';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
@@ -49,8 +51,8 @@ export interface InstallationOptions {
   /** Whether the test waits until Leases of a killed leader expire: they do so after 6 s. Default: false. */
   readonly awaitsExpiry?: boolean;
   /**
-   * Why it needs a `millwright run` of its own, in words. Those with another Temporal server or a proxy have one anyway;
-   * all others share one process.
+   * Why it needs a `millwright run` of its own, in words. Those with another Temporal server or a proxy have one
+   * anyway; all others share one process.
    */
   readonly alone?: string;
 }

@@ -1,4 +1,7 @@
-/** Owners of machines on a real API server, each test in a namespace of its own, and the activities that look after them. */
+/**
+ * Owners of machines on a real API server, each test in a namespace of its own, and the activities that look after
+ * them.
+ */
 import { afterAll, beforeEach } from '@jest/globals';
 import { applyPlan } from '../../activities/owner/apply.ts';
 import { createOwnerActivities, type OwnerActivities, type OwnerKind } from '../../activities/owner/index.ts';

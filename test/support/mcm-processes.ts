@@ -1,4 +1,6 @@
-/** machine-controller-manager (MCM) itself on the simulated cloud: test/mcm/controllers, which is built with Go once. */
+/**
+ * machine-controller-manager (MCM) itself on the simulated cloud: test/mcm/controllers, which is built with Go once.
+ */
 import { fileURLToPath } from 'node:url';
 import { leases as leaseNames } from '../../api/gardener/names.ts';
 import { freePort } from '../../deploy/local/ports.ts';

@@ -351,7 +351,10 @@ function ofInPlace(marks: object, reason: InPlaceReason, more: Partial<McmMachin
   };
 }
 
-/** An update in place of five machines, of which three may be away: one is drained, one waits for its agent, and one waits for its hand-over. */
+/**
+ * An update in place of five machines, of which three may be away: one is drained, one waits for its agent, and one
+ * waits for its hand-over.
+ */
 export const inPlace: McmRolloutLeft = {
   replicas: 5,
   strategy: {

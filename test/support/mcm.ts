@@ -1,6 +1,6 @@
 /**
- * Plays machine-controller-manager (MCM): leaves objects, VMs and Nodes as v0.62.1 does, without any mark of Millwright.
- * test/end-to-end/played-mcm.long.test.ts compares them with those of MCM itself.
+ * Plays machine-controller-manager (MCM): leaves objects, VMs and Nodes as v0.62.1 does, without any mark of
+ * Millwright. test/end-to-end/played-mcm.long.test.ts compares them with those of MCM itself.
  */
 import { createVm, deleteResource } from '../../activities/providers/simulated/client.ts';
 import { annotations, deletionSteps, finalizers, labels } from '../../api/gardener/names.ts';
@@ -29,7 +29,9 @@ export interface McmMachine {
   readonly vm: VmState;
   /** Whether the Machine names its VM, as it does from the end of the create call on. Default: it has one. */
   readonly isNamed?: boolean;
-  /** Whether it has the label `node`, which MCM sets where it knows the cluster of the Nodes. Default: with its name. */
+  /**
+   * Whether it has the label `node`, which MCM sets where it knows the cluster of the Nodes. Default: with its name.
+   */
   readonly isLabelled?: boolean;
   /** Whether its Node is there. Default: as its VM. */
   readonly hasNode?: boolean;
@@ -256,8 +258,8 @@ export function playMcm({ namespace, control, target, cloud }: Installation) {
     },
 
     /**
-     * A deployment in the middle of a rollout: the sets of its templates, which differ by the annotation `version`, with the
-     * replicas that MCM has given them so far. The template of the deployment is that of `current`.
+     * A deployment in the middle of a rollout: the sets of its templates, which differ by the annotation `version`,
+     * with the replicas that MCM has given them so far. The template of the deployment is that of `current`.
      */
     async rollout(name: string, left: McmRollout): Promise<McmSet[]> {
       const { replicas, current, strategy, sets, revision = sets.length, reason = 'MachineSetUpdated' } = left;

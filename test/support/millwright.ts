@@ -8,7 +8,9 @@ import { removeWhenOrphaned, spawnGuarded } from '../../deploy/local/process.ts'
 import { fromSetup } from './from-setup.ts';
 import { until } from './until.ts';
 
-/** Flags of an election. A leader that a busy machine keeps from renewing its Leases ends: most tests give it a minute. */
+/**
+ * Flags of an election. A leader that a busy machine keeps from renewing its Leases ends: most tests give it a minute.
+ */
 function electionFlags(awaitsExpiry: boolean): string[] {
   const [lease, deadline] = awaitsExpiry ? ['6s', '5s'] : ['60s', '50s'];
   return [

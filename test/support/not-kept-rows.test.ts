@@ -1,4 +1,7 @@
-/** Every place in the code that writes to Kubernetes, with the rows of test/end-to-end/not-kept.long.test.ts that show what becomes of the write. */
+/**
+ * Every place in the code that writes to Kubernetes, with the rows of test/end-to-end/not-kept.long.test.ts that show
+ * what becomes of the write.
+ */
 import { globSync, readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
 import { type Argument, type CallExpression, parseSync } from '@swc/core';

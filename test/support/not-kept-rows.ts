@@ -1,4 +1,7 @@
-/** The writes that an API server does not keep in test/end-to-end/not-kept.long.test.ts, and what makes Millwright make them. */
+/**
+ * The writes that an API server does not keep in test/end-to-end/not-kept.long.test.ts, and what makes Millwright make
+ * them.
+ */
 import { expect } from '@jest/globals';
 import { gardener } from '../../api/gardener/index.ts';
 import { annotations, labels, taints, updateResults } from '../../api/gardener/names.ts';

@@ -55,7 +55,9 @@ export async function recordObjects(client: KubeClient, namespace: string, resou
       return [...new Map(own.map(({ object }) => [object.metadata.name, object as T])).values()];
     },
 
-    /** Resolves at the first change after which the check holds, and with what it returns. Fails after three minutes. */
+    /**
+     * Resolves at the first change after which the check holds, and with what it returns. Fails after three minutes.
+     */
     when<T>(what: string, check: () => T | false | undefined): Promise<T> {
       return new Promise((resolve, reject) => {
         const timer = setTimeout(() => {
@@ -75,8 +77,8 @@ export async function recordObjects(client: KubeClient, namespace: string, resou
     },
 
     /**
-     * The scenes that there have been, the first one first: one after each change of an object that has a role in it. The API
-     * server counts the versions of all kinds together, so they are in the order of the writes.
+     * The scenes that there have been, the first one first: one after each change of an object that has a role in it.
+     * The API server counts the versions of all kinds together, so they are in the order of the writes.
      */
     scenes(roleOf: (kind: string, object: KubeObject) => string | undefined): Scene[] {
       let scene: Scene = {};
@@ -107,7 +109,9 @@ export interface Difference {
   readonly right: unknown;
 }
 
-/** What is different in two comparable scenes. An object that is in one alone is as many differences as it has values. */
+/**
+ * What is different in two comparable scenes. An object that is in one alone is as many differences as it has values.
+ */
 export function differencesBetween(left: unknown, right: unknown, path = ''): Difference[] {
   const keys = new Set([left, right].flatMap((each) => (isFields(each) ? Object.keys(each) : [])));
   const isValue = (each: unknown) => each !== undefined && !isFields(each);

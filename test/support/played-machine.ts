@@ -60,7 +60,9 @@ interface Cluster {
   maintenance: MaintenanceDue | undefined;
   /** How the drains of the preserved Machine have ended. */
   preserved: (MaintenanceDrain | undefined)[];
-  /** What the API servers do not keep: fields of the Machine, `node.` with fields of the Node, and what some steps do. */
+  /**
+   * What the API servers do not keep: fields of the Machine, `node.` with fields of the Node, and what some steps do.
+   */
   drops: readonly string[];
   /** What happens before a step is done, which it may refuse, and between that and the answer. */
   before(step: keyof MachineActivities): unknown;
@@ -172,7 +174,9 @@ export function setUpMachine() {
     });
   }
 
-  /** Starts the workflow, as one that goes on from what was `carried`, or with what was `seen`. Answers its first run. */
+  /**
+   * Starts the workflow, as one that goes on from what was `carried`, or with what was `seen`. Answers its first run.
+   */
   async function start(carried?: object, seen?: MachineObservation): Promise<VirtualHandle> {
     const ref = { dialect: 'gardener', namespace: 'n', name: 'm', uid: cluster.machine.uid };
     const { taskQueue, temporal } = workflows;

@@ -9,7 +9,10 @@ import { promisify } from 'node:util';
 import { stringify } from 'yaml';
 import { findServer } from '../../deploy/local/servers.ts';
 
-/** A time series, with its values as https://prometheus.io/docs/prometheus/latest/configuration/unit_testing_rules/ has them. */
+/**
+ * A time series, with its values as https://prometheus.io/docs/prometheus/latest/configuration/unit_testing_rules/ has
+ * them.
+ */
 export interface InputSeries {
   readonly series: string;
   readonly values: string;

@@ -17,7 +17,10 @@ export function findProviderPython(): Promise<string> {
   return ensureVenv('python-provider', join(example, 'requirements.txt'));
 }
 
-/** Makes what the example needs to serve an installation, with no more than the rights it asks for. `remove` deletes its files. */
+/**
+ * Makes what the example needs to serve an installation, with no more than the rights it asks for. `remove` deletes its
+ * files.
+ */
 export async function preparePythonProvider(kubeconfig: string, temporalAddress: string, installation: string) {
   const python = await findProviderPython();
   const kubectl = await findServer('kubectl');

@@ -1,4 +1,7 @@
-/** Azure Resource Manager and Entra ID with TLS, which keep the requests as they were sent and answer what a test has said. */
+/**
+ * Azure Resource Manager and Entra ID with TLS, which keep the requests as they were sent and answer what a test has
+ * said.
+ */
 
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
@@ -26,7 +29,10 @@ export interface ArmAnswer {
   readonly message?: string;
 }
 
-/** Answers by the names of requests; of Entra ID `tenant` and `token`. Where there is none: nothing is found, lists are empty, and everything else succeeds. */
+/**
+ * Answers by the names of requests; of Entra ID `tenant` and `token`. Where there is none: nothing is found, lists are
+ * empty, and everything else succeeds.
+ */
 export type ArmAnswers = Readonly<Record<string, ArmAnswer | ((request: ArmRequest) => ArmAnswer)>>;
 
 export type RecordingArm = Awaited<ReturnType<typeof startRecordingArm>>;

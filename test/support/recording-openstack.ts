@@ -77,7 +77,8 @@ export async function startRecordingOpenstack() {
       requests.filter((each) => (what === undefined ? !each.what.startsWith('POST identity') : each.what === what)),
     logins: () => requests.filter((each) => each.what === 'POST identity/v3/auth/tokens'),
     /**
-     * Forgets the requests, and answers so from now on, by method and path as in `what`. All else is answered with `{}`.
+     * Forgets the requests, and answers so from now on, by method and path as in `what`. All else is answered with
+     * `{}`.
      * @param more how long tokens live, and the types of the services in the catalogue
      */
     answer(next: Readonly<Record<string, Given>>, more: { livesMs?: number; types?: readonly string[] } = {}) {

@@ -33,13 +33,19 @@ export interface StuckCause {
   /** In a few words. */
   readonly title: string;
   readonly blockedOn: Blocker;
-  /** What its page in Temporal shows, where quotes are typographic ones: what has happened, in the words of whoever refuses it, and what to do. */
+  /**
+   * What its page in Temporal shows, where quotes are typographic ones: what has happened, in the words of whoever
+   * refuses it, and what to do.
+   */
   readonly shows: readonly string[];
   readonly isDeleted?: true;
   make(world: StuckWorld): Promise<Stuck>;
 }
 
-/** The last cause, which needs a process of its own: test/end-to-end/failing-code.long.test.ts. Its page is the tab Event History. */
+/**
+ * The last cause, which needs a process of its own: test/end-to-end/failing-code.long.test.ts. Its page is the tab
+ * Event History.
+ */
 export const failingCode = {
   name: 'failing-code',
   title: 'The code of a workflow fails',
@@ -86,7 +92,9 @@ const ofCloud =
     };
   };
 
-/** A machine that is being deleted, with a pod that a budget protects; with one pod the budget can allow no eviction. */
+/**
+ * A machine that is being deleted, with a pod that a budget protects; with one pod the budget can allow no eviction.
+ */
 const ofBudget =
   (name: string, expectedPods: number) =>
   async (world: StuckWorld): Promise<Stuck> => {

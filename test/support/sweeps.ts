@@ -40,7 +40,10 @@ export async function makeVm(
   return `simulated:///here/${vm.id}`;
 }
 
-/** Deletes a Machine through Millwright, and waits until Temporal lists that. Whatever has its UID then is a certain orphan. */
+/**
+ * Deletes a Machine through Millwright, and waits until Temporal lists that. Whatever has its UID then is a certain
+ * orphan.
+ */
 export async function deleteMachine(millwright: Installation, ref: ObjectRef): Promise<void> {
   const { namespace, temporal } = millwright;
   await millwright.remove(ref);

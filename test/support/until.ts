@@ -13,10 +13,11 @@ interface UntilOptions {
 type See = <V>(seen: V) => V;
 
 /**
- * Calls a check again and again until it returns something other than false and undefined, and returns that. A check that
- * throws is called again, too. A wait that fails throws an error that says what the check has seen last: its error, what it
- * gave to `see`, or else what it returned. The last error of the check is its `cause`. Checks make servers work, so the
- * pauses grow: the longer of a quarter of the time since the start, at most 1 s, and twice the time of the check, at most 2 s.
+ * Calls a check again and again until it returns something other than false and undefined, and returns that. A check
+ * that throws is called again, too. A wait that fails throws an error that says what the check has seen last: its
+ * error, what it gave to `see`, or else what it returned. The last error of the check is its `cause`. Checks make
+ * servers work, so the pauses grow: the longer of a quarter of the time since the start, at most 1 s, and twice the
+ * time of the check, at most 2 s.
  */
 export async function until<T>(
   what: string,
@@ -60,7 +61,10 @@ async function describeOrNot(describe: () => string | Promise<string>): Promise<
   }
 }
 
-/** What a check has seen last, for people: a list of objects has thousands of characters, and the status of one comes last. */
+/**
+ * What a check has seen last, for people: a list of objects has thousands of characters, and the status of one comes
+ * last.
+ */
 export function seenText(seen: unknown): string {
   const text = seen instanceof Error ? stripVTControlCharacters(seen.message) : inspect(seen, { depth: 6 });
   const short = text.length > 2_000 ? `${text.slice(0, 1_000)} … ${text.slice(-1_000)}` : text;

@@ -1,4 +1,7 @@
-/** Volumes of pods, and what moves them: the scheduler, a StatefulSet, and the attach/detach controller with a CSI driver. */
+/**
+ * Volumes of pods, and what moves them: the scheduler, a StatefulSet, and the attach/detach controller with a CSI
+ * driver.
+ */
 import type { KubeClient } from '../../kube/client.ts';
 import {
   csiNodes,
@@ -19,8 +22,8 @@ import { recordingLogger } from './kube.ts';
 export const simulatedDriver = 'csi.simulated.millwright.dev';
 
 /**
- * Moves the pods of a namespace that leave their nodes to another one, with their volumes. `steps` says what has happened,
- * in order: `leaves`, `is gone`, `is attached elsewhere`, each with the name of the pod.
+ * Moves the pods of a namespace that leave their nodes to another one, with their volumes. `steps` says what has
+ * happened, in order: `leaves`, `is gone`, `is attached elsewhere`, each with the name of the pod.
  */
 export function startVolumes(client: KubeClient, namespace: string, otherNode: string) {
   const steps: string[] = [];

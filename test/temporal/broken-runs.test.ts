@@ -1,4 +1,6 @@
-/** Runs whose history and code disagree, of each type of workflow: they are found, ended, and followed by another run. */
+/**
+ * Runs whose history and code disagree, of each type of workflow: they are found, ended, and followed by another run.
+ */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { Client, type ScheduleHandle, ScheduleOverlapPolicy, type WorkflowHandle } from '@temporalio/client';

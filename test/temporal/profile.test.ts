@@ -1,4 +1,6 @@
-/** Settings that Temporal's configuration file and variables give, compared with what the `temporal` CLI makes of them. */
+/**
+ * Settings that Temporal's configuration file and variables give, compared with what the `temporal` CLI makes of them.
+ */
 import { execFile } from 'node:child_process';
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

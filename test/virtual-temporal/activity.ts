@@ -63,7 +63,10 @@ export class VirtualActivity {
     return this.#isUnderWay ? 2 : 1;
   }
 
-  /** The workflow wants no result any more. An ordinary attempt hears of it with its next heartbeat, a local one at once. */
+  /**
+   * The workflow wants no result any more. An ordinary attempt hears of it with its next heartbeat, a local one at
+   * once.
+   */
   cancel(): void {
     this.#isCancelRequested = true;
     if (!this.#isUnderWay)

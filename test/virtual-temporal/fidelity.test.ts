@@ -206,7 +206,10 @@ interface Event {
   readonly upsertWorkflowSearchAttributesEventAttributes?: object | null | undefined;
 }
 
-/** What comes to a run, and what it asks for, but for what the server adds: tasks, starts of activities, markers, updates. */
+/**
+ * What comes to a run, and what it asks for, but for what the server adds: tasks, starts of activities, markers,
+ * updates.
+ */
 function stepsOf(events: readonly Event[]): string[] {
   return events
     .filter(

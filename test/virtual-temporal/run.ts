@@ -1,6 +1,6 @@
 /**
- * One run of a workflow: its code in the SDK's own sandbox, driven as a worker drives it. A workflow task lasts until no
- * local activity of it is under way, at most 8 s; what happens meanwhile waits for the next task.
+ * One run of a workflow: its code in the SDK's own sandbox, driven as a worker drives it. A workflow task lasts until
+ * no local activity of it is under way, at most 8 s; what happens meanwhile waits for the next task.
  */
 import {
   ApplicationFailure,
@@ -94,7 +94,9 @@ const endings = {
   continuedAsNew: 'CONTINUED_AS_NEW',
 } as const satisfies Record<RunEnd['kind'], string>;
 
-/** How long a task with local activities lasts before the worker asks for more time, ms: 80 % of the default timeout. */
+/**
+ * How long a task with local activities lasts before the worker asks for more time, ms: 80 % of the default timeout.
+ */
 const taskMs = 8_000;
 
 export class VirtualRun {

@@ -1,6 +1,6 @@
 /**
- * A Temporal for the tests of workflows: it runs their code in the SDK's sandbox in this process, with a clock that only
- * waiting moves. As soon as nothing else is left to do, the next timer fires.
+ * A Temporal for the tests of workflows: it runs their code in the SDK's sandbox in this process, with a clock that
+ * only waiting moves. As soon as nothing else is left to do, the next timer fires.
  */
 import { setImmediate as nextTurn } from 'node:timers/promises';
 import { WorkflowFailedError, WorkflowUpdateFailedError } from '@temporalio/client';
@@ -40,7 +40,9 @@ interface StartOptions {
   readonly typedSearchAttributes?: readonly SearchAttributePair[];
 }
 
-/** What one wait may take: virtual time, ms, and alarms. What comes later is late, or a test lets time pass until then. */
+/**
+ * What one wait may take: virtual time, ms, and alarms. What comes later is late, or a test lets time pass until then.
+ */
 const longestWaitMs = 60_000;
 const mostAlarms = 20_000;
 

@@ -6,8 +6,8 @@ import type { Failure } from './failure.ts';
 const states: readonly unknown[] = ['creating', 'uninitialized', 'running', 'failed'] satisfies Vm['state'][];
 
 /**
- * The VM of an answer to `ensureVm`. A field that is null counts as left out: many languages write it so. An answer that
- * is no VM is a failure of the provider, and there may be a VM.
+ * The VM of an answer to `ensureVm`. A field that is null counts as left out: many languages write it so. An answer
+ * that is no VM is a failure of the provider, and there may be a VM.
  */
 export function readVm(answer: unknown): Vm | Failure {
   const fields = Object.entries(answer ?? {}).filter(([, value]) => value !== null);

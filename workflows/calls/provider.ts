@@ -30,8 +30,8 @@ export interface CloudCallOptions {
 }
 
 /**
- * Cloud activities of a provider. What takes longer than quick retries is a wait of the workflow. Throws as a refused call
- * where no worker can serve the provider: a task queue that Temporal refuses would fail the workflow task forever.
+ * Cloud activities of a provider. What takes longer than quick retries is a wait of the workflow. Throws as a refused
+ * call where no worker can serve the provider: a task queue that Temporal refuses would fail the workflow task forever.
  */
 export function cloudActivities(
   provider: string,
@@ -83,7 +83,8 @@ export type VmDeletionScope = Omit<DeleteVmRequest, keyof Place | 'only'>;
 
 /**
  * One call to delete all VMs of the Machine in a place, with what belongs to them. With `nodeNames` a VM whose Node has
- * another name is left to the next call, which names that Node, too. A failure is an answer; only a cancellation throws.
+ * another name is left to the next call, which names that Node, too. A failure is an answer; only a cancellation
+ * throws.
  */
 export async function deleteVm(
   { provider, credentials, ...place }: Place,

@@ -24,7 +24,9 @@ export interface InterruptionReport {
   readonly failures: readonly Failure[];
 }
 
-/** Workflow type `interruptionCheck`. Asks the clouds which VMs they are about to take away. The next check starts soon. */
+/**
+ * Workflow type `interruptionCheck`. Asks the clouds which VMs they are about to take away. The next check starts soon.
+ */
 export async function interruptionCheck(of: SweepNamespace): Promise<InterruptionReport> {
   const told: string[] = [];
   const failures: Failure[] = [];

@@ -266,7 +266,10 @@ interface Owner {
   served: number;
 }
 
-/** Plays a namespace in which claims, creations, joins, deletions, losses, sleep and changes come in any order, a second apart. */
+/**
+ * Plays a namespace in which claims, creations, joins, deletions, losses, sleep and changes come in any order, a second
+ * apart.
+ */
 function play(seed: number, limits: Required<Limits>, steps: number): readonly Owner[] {
   const random = randomFrom(seed);
   const pick = (count: number) => Math.floor(random() * count);

@@ -1,8 +1,9 @@
 /**
  * Who may create machines where a namespace limits them: a pure decision over what was read.
  *
- * A set records the names of machines before they are claimed and created. So of an owner that nothing is known of, after
- * the workflow was lost, every recorded name counts as granted until the owner claims again: no grant is forgotten.
+ * A set records the names of machines before they are claimed and created. So of an owner that nothing is known of,
+ * after the workflow was lost, every recorded name counts as granted until the owner claims again: no grant is
+ * forgotten.
  */
 import type { Limit, LimitClaim, LimitGrant, LimitReading, LimitUse } from '../../api/model/limits.ts';
 import { toLimitWait, useOf } from '../../api/owner/limit-use.ts';
@@ -14,8 +15,8 @@ export const emptyState: LimitState = { granted: {}, waiting: [] };
 export const turnMs = 30_000;
 
 /**
- * How long names count that their owner does not claim again, ms: it may be frozen, or its workflow paused. The step that claimed
- * them takes two minutes at most, and a worker learns within 15 s that nobody waits for it.
+ * How long names count that their owner does not claim again, ms: it may be frozen, or its workflow paused. The step
+ * that claimed them takes two minutes at most, and a worker learns within 15 s that nobody waits for it.
  */
 export const grantMs = 3 * 60_000;
 
@@ -66,8 +67,8 @@ export function decide(
     take(room, use, 0, count);
     granted.set(waiter.uid, wanted.slice(0, count));
     const refused = new Set(wanted.slice(count));
-    // A name that is not pending costs nothing: its machine exists, or another creation was recorded since. One of a set that
-    // has another owner by now is that owner's to claim.
+    // A name that is not pending costs nothing: its machine exists, or another creation was recorded since. One of a
+    // set that has another owner by now is that owner's to claim.
     const isGranted = (name: string) => !refused.has(name) && (ownerOf.get(name) ?? waiter.uid) === waiter.uid;
     grants.set(waiter.uid, { granted: claim.names.filter(isGranted) });
     if (refused.size > 0) (count > 0 ? served : rest).push(waiter);

@@ -57,8 +57,9 @@ interface LimitRun {
 }
 
 /**
- * Workflow type `machineLimits`. Grants the limits of a namespace. Its activity reads the namespace after a claim and before the answer, so no claim is
- * granted what an earlier one has taken. When it is lost, the next run finds what was granted on the sets.
+ * Workflow type `machineLimits`. Grants the limits of a namespace. Its activity reads the namespace after a claim and
+ * before the answer, so no claim is granted what an earlier one has taken. When it is lost, the next run finds what was
+ * granted on the sets.
  */
 export async function machineLimits(scope: LimitScope, before?: LimitState): Promise<void> {
   // The arguments of a run that failed are older than what it granted.

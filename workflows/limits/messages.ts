@@ -1,4 +1,6 @@
-/** Updates and queries of the workflow that grants the limits of a namespace. Activities and the CLI use this file, too. */
+/**
+ * Updates and queries of the workflow that grants the limits of a namespace. Activities and the CLI use this file, too.
+ */
 import { defineQuery, defineUpdate } from '@temporalio/workflow';
 import type { LimitClaim, LimitGrant, LimitReading, Limits } from '../../api/model/limits.ts';
 
@@ -36,6 +38,9 @@ export interface LimitState {
   readonly granted: Readonly<Record<string, readonly string[]>>;
   /** The next one first. */
   readonly waiting: readonly Waiter[];
-  /** By the UID of an owner: since when names of it count, ms since the epoch. Left out where none do, and by older releases. */
+  /**
+   * By the UID of an owner: since when names of it count, ms since the epoch. Left out where none do, and by older
+   * releases.
+   */
   readonly heldSinceMs?: Readonly<Record<string, number>>;
 }

@@ -1,6 +1,7 @@
 /**
- * Random lives of a Machine: any answer of the cloud and of Kubernetes, any signal at any await, a new run at any point.
- * After each event the promises of docs/reliability.md hold; when all is quiet the Machine ends in its one right state.
+ * Random lives of a Machine: any answer of the cloud and of Kubernetes, any signal at any await, a new run at any
+ * point. After each event the promises of docs/reliability.md hold; when all is quiet the Machine ends in its one right
+ * state.
  */
 import { describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';

@@ -46,8 +46,9 @@ const phases: readonly Phase[] = [
 const deletionPhases: readonly Phase[] = [drain, deprovision];
 
 /**
- * Workflow type `machine`. Keeps one Machine, from its creation to its deletion. Completes when the Machine is gone, also when it never existed or another object has its name.
- * A run that takes over from a failed one knows the reference alone, and derives the progress from the objects.
+ * Workflow type `machine`. Keeps one Machine, from its creation to its deletion. Completes when the Machine is gone,
+ * also when it never existed or another object has its name. A run that takes over from a failed one knows the
+ * reference alone, and derives the progress from the objects.
  * @param seen a new Machine as a watcher saw it: if it is still so, it is not read
  * @param persisted what a run passes on to the next one
  */
@@ -76,9 +77,9 @@ export async function machine(ref: ObjectRef, seen?: MachineObservation, persist
 }
 
 /**
- * The Machine is gone, or about to be, without its deletion: somebody has removed our finalizer, or a backup was restored.
- * Nobody has made sure that its VM is gone, so its source has to stay until a sweep has looked. User data that was made for
- * it alone is of no use any more.
+ * The Machine is gone, or about to be, without its deletion: somebody has removed our finalizer, or a backup was
+ * restored. Nobody has made sure that its VM is gone, so its source has to stay until a sweep has looked. User data
+ * that was made for it alone is of no use any more.
  */
 async function noteLoss({ ref, machine: { source }, creation, mayHaveUserData, wasRead }: MachineState): Promise<void> {
   if (source !== '' && mayHaveVm(creation)) await tryOnce(() => kubernetes.noteLostMachine(ref, source));
@@ -99,7 +100,9 @@ function isDeleting({ machine: { deletingSince } }: MachineState): boolean {
   return deletingSince !== undefined;
 }
 
-/** Runs the phases one after the other, from the first one again after each wait: what is done already passes at once. */
+/**
+ * Runs the phases one after the other, from the first one again after each wait: what is done already passes at once.
+ */
 async function runPhases(state: MachineState, list: readonly Phase[], isOver = () => false): Promise<void> {
   let maintained = state.maintenance;
   for (let i = 0; i < list.length; ) {
@@ -140,7 +143,9 @@ function beginningOf(state: MachineState, phase: number): string {
   return `${phase} ${textOf({ ...state, creation: same })}`;
 }
 
-/** Whether a watcher has said, while something was written, that more is to be written. It says no more than it repeats. */
+/**
+ * Whether a watcher has said, while something was written, that more is to be written. It says no more than it repeats.
+ */
 function isWriteLeft(state: MachineState): boolean {
   return state.maintenance === 'write' && !isHeld(state, 'maintenance') && patched('maintenance-due-while-written');
 }
@@ -193,8 +198,8 @@ async function runUntilDeleted(state: MachineState, body: () => Promise<void>): 
 const longestBeforeShortRunMs = 40 * 60_000;
 
 /**
- * A machine at rest has a short history: the events of its creation are left behind. Not at once, as many machines may be
- * created together, and a new run costs as much as a fifth of a creation. At most twice the creation timeout later.
+ * A machine at rest has a short history: the events of its creation are left behind. Not at once, as many machines may
+ * be created together, and a new run costs as much as a fifth of a creation. At most twice the creation timeout later.
  */
 async function startShortRun(state: MachineState): Promise<PhaseOutcome> {
   if (!state.hasCreation) return done;

@@ -6,12 +6,14 @@ import type { FailedRun } from '../../api/model/ref.ts';
 import type { Blocker } from '../../api/names.ts';
 import type { Interruption } from '../../api/provider.ts';
 
-/** A watcher saw something new about the Machine or its Node. Only the newest observation counts. Sent by the controllers. */
+/**
+ * A watcher saw something new about the Machine or its Node. Only the newest observation counts. Sent by the
+ * controllers.
+ */
 export const observedSignal = defineSignal<[MachineObservation]>('observed');
 /**
- * Of a machine that is being deleted: deletes its pods with a grace period of 0, and does not wait for them, nor for a cluster
- * of the Nodes that does not answer.
- * Sent by `millwright drain --force`.
+ * Of a machine that is being deleted: deletes its pods with a grace period of 0, and does not wait for them, nor for a
+ * cluster of the Nodes that does not answer. Sent by `millwright drain --force`.
  */
 export const forceDeletionSignal = defineSignal('forceDeletion');
 /** Of a machine that is being deleted: deletes the VM with the pods still on it. Sent by `millwright drain --skip`. */

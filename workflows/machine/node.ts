@@ -39,7 +39,9 @@ export function isNodeDeleted({ node, replacedNodeUid }: MachineState): boolean 
   return node.state === 'present' && node.deleting && node.uid !== replacedNodeUid;
 }
 
-/** Name of the machine's Node: as the Machine stores it, or else that of the Node that was matched by its provider ID. */
+/**
+ * Name of the machine's Node: as the Machine stores it, or else that of the Node that was matched by its provider ID.
+ */
 export function nodeNameOf({ machine, node }: MachineState): string | undefined {
   return machine.nodeName ?? (node.state === 'present' ? node.name : undefined);
 }
@@ -54,7 +56,10 @@ export async function nameNode(state: MachineState): Promise<void> {
   setMachine(state, { ...machine, nodeName });
 }
 
-/** Whether the Node was brought up to date a moment ago, and is as it was before. @param stage what is to be reported */
+/**
+ * Whether the Node was brought up to date a moment ago, and is as it was before.
+ * @param stage what is to be reported
+ */
 export function isSyncHeld(state: MachineState, stage: MachineStage): boolean {
   return isHeld(state, 'node', syncText(state, stage));
 }
@@ -66,8 +71,9 @@ function syncText({ machine, node }: MachineState, stage: MachineStage): string 
 }
 
 /**
- * Marks the Node as ours, brings it up to date, copies its conditions to the Machine and reports `facts`. Answers whether
- * these were written: they are not when the Node, read in the same step, says that another stage is right by now.
+ * Marks the Node as ours, brings it up to date, copies its conditions to the Machine and reports `facts`. Answers
+ * whether these were written: they are not when the Node, read in the same step, says that another stage is right by
+ * now.
  */
 export async function syncNode(state: MachineState, facts: Facts): Promise<boolean> {
   const nodeName = nodeNameOf(state);

@@ -1,4 +1,7 @@
-/** API servers that do not keep what the workflow of a machine writes: a webhook, a policy or a controller removes it again. */
+/**
+ * API servers that do not keep what the workflow of a machine writes: a webhook, a policy or a controller removes it
+ * again.
+ */
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { MachineActivities } from '../../activities/machine/index.ts';
 import { refuse, setUpMachine, vm } from '../../test/support/played-machine.ts';

@@ -52,8 +52,8 @@ function notifyChange(state: MachineState): void {
 }
 
 /**
- * Takes the answer to a write. Every answer goes through here, so that no deletion is missed. An answer that is older than
- * what is known was overtaken by a signal, or a backup was restored: the Machine is read again.
+ * Takes the answer to a write. Every answer goes through here, so that no deletion is missed. An answer that is older
+ * than what is known was overtaken by a signal, or a backup was restored: the Machine is read again.
  */
 export function setMachine(state: MachineState, machine: MachineSnapshot): void {
   const asked = desiredState(state.machine);
@@ -78,8 +78,8 @@ export function putNode(state: MachineState, node: NodeView): void {
 }
 
 /**
- * Takes the parts of an observation that are newer than what is known. Watchers repeat what they saw, in case a signal was
- * lost: a repetition is no change and ends no wait.
+ * Takes the parts of an observation that are newer than what is known. Watchers repeat what they saw, in case a signal
+ * was lost: a repetition is no change and ends no wait.
  */
 function applyObservation(state: MachineState, seen: MachineObservation): void {
   if (seen.machine.uid !== state.ref.uid || seen.machine.stage === undefined) return; // of an older release

@@ -8,7 +8,9 @@ import type { Failure } from '../calls/failure.ts';
 export type PhaseOutcome =
   /** Its work is done, now or long ago: the next phase follows. */
   | { readonly kind: 'done' }
-  /** Start at the first phase again after a change, at the latest after this long; without a time only after a change. */
+  /**
+   * Start at the first phase again after a change, at the latest after this long; without a time only after a change.
+   */
   | { readonly kind: 'wait'; readonly timeoutMs?: number }
   /** Something has changed that an earlier phase may handle: start at the first phase again at once. */
   | { readonly kind: 'again' }
@@ -36,10 +38,10 @@ const minutes = 60 * seconds;
 const longestPauseMs = 10 * minutes;
 
 /**
- * How long to wait after a failed call to the cloud until the next, ms. A change ends the wait at once. `noRoomMs` without
- * capacity, 5 s for what is transient and for the set-up of a VM that exists, else 3 minutes when creating. When deleting,
- * 30 s at first and then as long as the cloud has refused already, up to 10 minutes: nothing says when a right is back.
- * Longer where the cloud asks for it.
+ * How long to wait after a failed call to the cloud until the next, ms. A change ends the wait at once. `noRoomMs`
+ * without capacity, 5 s for what is transient and for the set-up of a VM that exists, else 3 minutes when creating.
+ * When deleting, 30 s at first and then as long as the cloud has refused already, up to 10 minutes: nothing says when a
+ * right is back. Longer where the cloud asks for it.
  * @param options.refusedForMs how long a deletion was refused in the same way
  */
 export function retryPauseMs(
@@ -64,8 +66,8 @@ export function nextPollIntervalMs(pauseMs: number): number {
 }
 
 /**
- * The same about a VM that the cloud has accepted to delete: a quarter of the time that it has taken already, from 10 s to 2
- * minutes. A cloud may never do it.
+ * The same about a VM that the cloud has accepted to delete: a quarter of the time that it has taken already, from 10 s
+ * to 2 minutes. A cloud may never do it.
  */
 export function deletionPollMs(lastedMs: number): number {
   return Math.min(Math.max(firstPollIntervalMs, lastedMs / 4), 2 * minutes);
@@ -97,8 +99,8 @@ export function isWrittenRecently(writtenMs: number, nowMs: number): boolean {
 }
 
 /**
- * How long to wait before a call for a VM is repeated although its failure was not reported, ms; undefined: report it. A
- * refusal is reported at once even if its provider marked it retryable.
+ * How long to wait before a call for a VM is repeated although its failure was not reported, ms; undefined: report it.
+ * A refusal is reported at once even if its provider marked it retryable.
  * @param attempts how many calls have failed so, this one included
  */
 export function quickPauseMs(failure: Failure, attempts: number): number | undefined {

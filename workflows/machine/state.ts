@@ -13,7 +13,9 @@ import type { MachineDescription } from './messages.ts';
 import { isPastCreation } from './outcome.ts';
 import { type Creation, notAsked, recoverCreation } from './phases/creation.ts';
 
-/** The part of the state that a run hands to the next one. A few KB of JSON during the creation, else less than 2 KB. */
+/**
+ * The part of the state that a run hands to the next one. A few KB of JSON during the creation, else less than 2 KB.
+ */
 export interface PersistedState {
   machine: MachineSnapshot;
   node: NodeView;
@@ -23,9 +25,15 @@ export interface PersistedState {
   /** Whether Secrets may exist that were made for this machine alone. */
   mayHaveUserData: boolean;
   drained: boolean;
-  /** Since when the cloud has accepted to delete the VM, which it has not finished, ms since the epoch on Temporal's clock. */
+  /**
+   * Since when the cloud has accepted to delete the VM, which it has not finished, ms since the epoch on Temporal's
+   * clock.
+   */
   vmDeletedMs?: number;
-  /** When the workflow first knew of the deletion, ms since the epoch on Temporal's clock: the drain timeout counts from here. */
+  /**
+   * When the workflow first knew of the deletion, ms since the epoch on Temporal's clock: the drain timeout counts from
+   * here.
+   */
   deletionSeenMs?: number;
   /** A deletion that was aborted may have left the node cordoned. */
   mayBeCordoned: boolean;
@@ -45,15 +53,17 @@ export interface PersistedState {
   maintenance?: MaintenanceDue;
   /** Nodes of VMs that were deleted before the Machine named them: they are deleted with the Machine. */
   leftNodes: readonly string[];
-  /** Provider ID of the last VM whose Node has joined: it is there, also where the Machine is restored from before that. */
+  /**
+   * Provider ID of the last VM whose Node has joined: it is there, also where the Machine is restored from before that.
+   */
   joinedVm?: string;
   /** Provider ID of the VM of a deleted Node: it was about to be deleted and may be gone. */
   replacing?: string;
   /** UID of the Node of the last VM that was replaced: watchers may see it for a while. */
   replacedNodeUid?: string;
   /**
-   * End of the last outage that was noticed, or when the Machine was first read, ms since the epoch on Temporal's clock.
-   * The creation timeout counts from here.
+   * End of the last outage that was noticed, or when the Machine was first read, ms since the epoch on Temporal's
+   * clock. The creation timeout counts from here.
    */
   outageEndMs: number;
   /** `askedAt` of the request to be replaced that a watcher has seen, and with it how long the Nodes were watched. */
@@ -87,7 +97,10 @@ export type BlockedDrain = Omit<Extract<DrainOutcome, { kind: 'blocked' }>, 'kin
 /** A drain that makes no progress. */
 export type StuckDrain = Pick<Extract<DrainOutcome, { kind: 'stuck' }>, 'reported' | 'waitingFor'>;
 
-/** What is repeated: a write of the finalizer, of the Node, of what `maintain` writes, of the status, or else whatever a phase does. */
+/**
+ * What is repeated: a write of the finalizer, of the Node, of what `maintain` writes, of the status, or else whatever a
+ * phase does.
+ */
 export type Repeated = 'finalizer' | 'node' | 'maintenance' | 'status' | 'phase';
 
 /** State of one machine's workflow, which its phases read and change. */
@@ -113,9 +126,14 @@ export interface MachineState extends PersistedState {
   pollIntervalMs: number;
   /** The last pause before it was asked about a VM that is not set up, ms; 0: it is set up. */
   setUpPauseMs: number;
-  /** What the cloud has said last of a VM that it is about to take away. The Node says so as soon as that is written. */
+  /**
+   * What the cloud has said last of a VM that it is about to take away. The Node says so as soon as that is written.
+   */
   interruption?: Interruption;
-  /** Whether the API server has refused what the Node lacks. It is tried again when a watcher says anew that it lacks it. */
+  /**
+   * Whether the API server has refused what the Node lacks. It is tried again when a watcher says anew that it lacks
+   * it.
+   */
   isTemplateRefused?: boolean;
   /** The last writes, by which those that have no effect are known. */
   repeats: Partial<Record<Repeated, Repeat>>;
@@ -150,8 +168,8 @@ export class MachineGoneError extends Error {}
 export class StaleStateError extends Error {}
 
 /**
- * The state of a run. `persisted` may lack fields that an older release did not know; one without a stage says too little,
- * and everything is read again.
+ * The state of a run. `persisted` may lack fields that an older release did not know; one without a stage says too
+ * little, and everything is read again.
  * @param seen a new Machine as a watcher saw it
  */
 export function newState(ref: ObjectRef, given?: Partial<PersistedState>, seen?: MachineObservation): MachineState {

@@ -40,9 +40,9 @@ export function throwIfCancelled(): void {
 }
 
 /**
- * Waits until there was a change since `before`, at most `timeoutMs` (forever without it). A `refresh` signal alone does
- * not end the wait: after a controller restart every machine gets one, and they must not all poll the cloud. Signals make
- * the history long, and Temporal refuses them above a number: then the wait goes on in a new run.
+ * Waits until there was a change since `before`, at most `timeoutMs` (forever without it). A `refresh` signal alone
+ * does not end the wait: after a controller restart every machine gets one, and they must not all poll the cloud.
+ * Signals make the history long, and Temporal refuses them above a number: then the wait goes on in a new run.
  */
 export async function waitForChange(state: MachineState, before: number, timeoutMs = Infinity): Promise<void> {
   throwIfCancelled();
@@ -122,8 +122,8 @@ export async function untilAnswered<T>(
 }
 
 /**
- * Reads the Machine, and its Node if it has one, from the API servers. The answer is true, also where it is older than what
- * was known: then a backup was restored. Where a change arrives during the reading it is repeated.
+ * Reads the Machine, and its Node if it has one, from the API servers. The answer is true, also where it is older than
+ * what was known: then a backup was restored. Where a change arrives during the reading it is repeated.
  */
 export async function refresh(state: MachineState): Promise<void> {
   const seen = await readLive(state);
@@ -144,8 +144,8 @@ export async function refresh(state: MachineState): Promise<void> {
 }
 
 /**
- * How long a call of a lost run may go on, ms. Its worker learns that the run is gone with its next heartbeat or from the
- * missing answer: 10 s, and 5 s that the SDK adds.
+ * How long a call of a lost run may go on, ms. Its worker learns that the run is gone with its next heartbeat or from
+ * the missing answer: 10 s, and 5 s that the SDK adds.
  */
 const lostCallMs = 15_000;
 

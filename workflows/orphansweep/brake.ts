@@ -1,4 +1,6 @@
-/** When a sweep deletes nothing before a person has named what goes: pure decisions, the same in tests and in replay. */
+/**
+ * When a sweep deletes nothing before a person has named what goes: pure decisions, the same in tests and in replay.
+ */
 import { isNewer } from '../../api/model/ref.ts';
 import type { MachineReading, SeenMachines, SweepLimits } from '../../api/model/sweep.ts';
 import type { HeldOrphan } from './messages.ts';
@@ -54,8 +56,8 @@ export function doubtsOf(census: Census | undefined, last: SeenMachines | undefi
 }
 
 /**
- * Has a decision to delete wait for a person: as a whole where it takes too much, or where the list of Machines is doubted;
- * else those orphans alone that may be healthy VMs.
+ * Has a decision to delete wait for a person: as a whole where it takes too much, or where the list of Machines is
+ * doubted; else those orphans alone that may be healthy VMs.
  */
 export function brake(
   plan: SweepPlan,
@@ -101,7 +103,8 @@ function doubtsAbout(orphans: readonly Orphan[]): string[] {
 }
 
 /**
- * The keys of the orphans that a person has named by ids, or by names that only one has; else what is wrong, with the fix.
+ * The keys of the orphans that a person has named by ids, or by names that only one has; else what is wrong, with the
+ * fix.
  */
 export function approvedKeys(
   held: readonly HeldOrphan[],

@@ -57,8 +57,8 @@ export async function ask(provider: string, call: () => Promise<unknown>): Promi
 }
 
 /**
- * Groups the sources by what their provider says of them. A source without a scope, or whose provider has no worker that
- * answers, is a group of its own.
+ * Groups the sources by what their provider says of them. A source without a scope, or whose provider has no worker
+ * that answers, is a group of its own.
  */
 export async function formGroups(sources: readonly SweptSource[]): Promise<Group[]> {
   const groups = new Map<string, Group>();

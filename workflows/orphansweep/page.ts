@@ -1,4 +1,6 @@
-/** A page of `listVms`, checked: a provider's worker may be in any language, and a schema is too large for a workflow. */
+/**
+ * A page of `listVms`, checked: a provider's worker may be in any language, and a schema is too large for a workflow.
+ */
 import type { ListedResource } from '../../api/model/sweep.ts';
 import type { CloudResource } from '../../api/provider.ts';
 import { unusable } from '../calls/answers.ts';
@@ -13,8 +15,8 @@ export interface ListedPage {
 }
 
 /**
- * The page of an answer to `listVms`; a field that is null counts as left out. One item that is not understood makes the
- * whole answer a failure of the provider: nothing is judged by half of a list.
+ * The page of an answer to `listVms`; a field that is null counts as left out. One item that is not understood makes
+ * the whole answer a failure of the provider: nothing is judged by half of a list.
  * @param page what was asked for
  */
 export function readPage(answer: unknown, page: string | undefined): ListedPage | Failure {

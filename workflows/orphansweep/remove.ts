@@ -16,7 +16,10 @@ export interface RemovalOptions {
   readonly isApproved: boolean;
 }
 
-/** Deletes orphans of a group, as many at once as one look for their Machines is fresh for, and notes on it what came of that. */
+/**
+ * Deletes orphans of a group, as many at once as one look for their Machines is fresh for, and notes on it what came of
+ * that.
+ */
 export async function removeOrphans(
   sweep: Sweep,
   group: Group,

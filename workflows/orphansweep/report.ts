@@ -4,7 +4,9 @@ import type { Group, Removal } from './groups.ts';
 import type { GroupReport, KeptReason, NamedResource, Tally } from './messages.ts';
 import { type GroupLooks, type GroupPlan, isDoubtful, type Orphan, resourcesOf } from './plan.ts';
 
-/** Resources of a group that are named for one reason: fewer of each the more groups there are, for a report has to fit. */
+/**
+ * Resources of a group that are named for one reason: fewer of each the more groups there are, for a report has to fit.
+ */
 function maxNamed(groups: number): number {
   return Math.max(2, Math.min(50, Math.floor(1_000 / groups)));
 }

@@ -1,6 +1,7 @@
 /**
- * The orphan sweep deletes what carries our tags in a cloud and has no Machine. It looks twice, and each time at the cloud
- * before the Machines: a Machine exists before its VM does, so a VM that is being created is never taken for an orphan.
+ * The orphan sweep deletes what carries our tags in a cloud and has no Machine. It looks twice, and each time at the
+ * cloud before the Machines: a Machine exists before its VM does, so a VM that is being created is never taken for an
+ * orphan.
  */
 import { sleep } from '@temporalio/workflow';
 import type { ListedResource, PastSweeps } from '../../api/model/sweep.ts';
@@ -35,8 +36,8 @@ import { reportGroups } from './report.ts';
 const maxAsked = 3_000;
 
 /**
- * Workflow type `orphanSweep`. Deletes resources in the clouds that have no Machine. Completes with a report; what failed is in it. Fails when nobody approves within 24 h. A run
- * that takes over begins from the start.
+ * Workflow type `orphanSweep`. Deletes resources in the clouds that have no Machine. Completes with a report; what
+ * failed is in it. Fails when nobody approves within 24 h. A run that takes over begins from the start.
  */
 export async function orphanSweep(input: SweepInput): Promise<SweepReport> {
   const sweep = startSweep(input);
@@ -85,7 +86,10 @@ export async function orphanSweep(input: SweepInput): Promise<SweepReport> {
   };
 }
 
-/** Deletes what nothing speaks for, and releases sources, before a person is asked about the rest. Answers the names of sources. */
+/**
+ * Deletes what nothing speaks for, and releases sources, before a person is asked about the rest. Answers the names of
+ * sources.
+ */
 async function doWhatIsCertain(
   sweep: Sweep,
   groups: readonly Group[],

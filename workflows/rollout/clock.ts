@@ -24,8 +24,8 @@ const defaultDeadlineSeconds = 15 * 60;
 /**
  * The clock after `view` was seen; undefined while no rollout is under way: it is complete, paused, or being deleted.
  *
- * More new machines, more available ones and fewer old ones are progress, as in Kubernetes. Unlike there it takes more than
- * ever before: a machine that fails and is replaced again and again is no progress.
+ * More new machines, more available ones and fewer old ones are progress, as in Kubernetes. Unlike there it takes more
+ * than ever before: a machine that fails and is replaced again and again is no progress.
  */
 export function tick(before: ProgressClock | undefined, view: OwnerView, nowMs: number): ProgressClock | undefined {
   if (!isTimed(view)) return undefined;
@@ -54,8 +54,8 @@ export function tickForward(
 }
 
 /**
- * The clock by a live view. Without a deadline the status never says late: when such an owner gets a deadline, its clock
- * starts again.
+ * The clock by a live view. Without a deadline the status never says late: when such an owner gets a deadline, its
+ * clock starts again.
  */
 export function withNewDeadline(
   clock: ProgressClock | undefined,

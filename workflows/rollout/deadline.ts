@@ -13,9 +13,9 @@ import type { OwnerRun } from './state.ts';
 const lateTimerMs = 30_000;
 
 /**
- * While a rollout is under way and not late: asks for a reading when the deadline has passed, and ten times before that if
- * nothing moves. Otherwise an outage of the API server that nobody saw would count as time without progress. One timer at
- * a time, however often the workflow is woken.
+ * While a rollout is under way and not late: asks for a reading when the deadline has passed, and ten times before that
+ * if nothing moves. Otherwise an outage of the API server that nobody saw would count as time without progress. One
+ * timer at a time, however often the workflow is woken.
  */
 export async function watchDeadline(run: OwnerRun): Promise<void> {
   if (run.isDeadlineWatched) return;
@@ -35,8 +35,8 @@ export async function watchDeadline(run: OwnerRun): Promise<void> {
 }
 
 /**
- * Sets the clock by a reading. When the deadline has passed, finds out what the rollout waits for. With a deadline in the
- * spec it also reports the rollout as late and throws the failure of the run. Throws what a step throws.
+ * Sets the clock by a reading. When the deadline has passed, finds out what the rollout waits for. With a deadline in
+ * the spec it also reports the rollout as late and throws the failure of the run. Throws what a step throws.
  */
 export async function checkDeadline(run: OwnerRun, view: OwnerView): Promise<void> {
   const clock = withNewDeadline(tick(run.clock, view, Date.now()), view, Date.now());

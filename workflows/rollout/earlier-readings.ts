@@ -5,8 +5,8 @@ import type { OwnerView, SetView } from '../../api/model/owner.ts';
 export type AnyView = Omit<OwnerView, 'countsLeaving'> & Partial<Pick<OwnerView, 'countsLeaving'>>;
 
 /**
- * The view as this release plans it. In release 0.1.0 machines that are being deleted counted against replicas + maxSurge
- * always, and machines that are updated in place as available but for the update itself.
+ * The view as this release plans it. In release 0.1.0 machines that are being deleted counted against replicas +
+ * maxSurge always, and machines that are updated in place as available but for the update itself.
  */
 export function withRules(view: AnyView): OwnerView {
   const { countsLeaving = 'always' } = view;

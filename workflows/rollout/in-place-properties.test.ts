@@ -1,4 +1,7 @@
-/** What holds of an owner that updates its machines in place, whatever its replicas, template, strategy and pauses become. */
+/**
+ * What holds of an owner that updates its machines in place, whatever its replicas, template, strategy and pauses
+ * become.
+ */
 import { expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { finalizers, labels, updateResults } from '../../api/gardener/names.ts';
@@ -120,7 +123,8 @@ async function step(world: World, isBounded: boolean, maxWrites?: number): Promi
   const before = atWork(world).length;
   await world.act(planOwner(seen, world.newName), maxWrites);
   const { replicas, maxUnavailable, sets, paused } = seen.view;
-  // Before there is a set of the template nothing is given up for it. While it is paused a scale-down does not wait for it.
+  // Before there is a set of the template nothing is given up for it. While it is paused a scale-down does not wait for
+  // it.
   const least = paused || sets.some(({ isNew }) => isNew) ? replicas - maxUnavailable : replicas;
   if (isBounded) expect(atWork(world).length).toBeGreaterThanOrEqual(Math.min(before, Math.max(0, least)));
 }

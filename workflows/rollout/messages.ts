@@ -7,11 +7,14 @@ import type { OwnerNeed } from '../../api/owner/needs.ts';
 import type { ProgressClock } from './clock.ts';
 
 /**
- * A watcher saw a change of the owner, its sets or its machines. It only wakes the workflow, which reads the objects live.
- * Sent by the controllers.
+ * A watcher saw a change of the owner, its sets or its machines. It only wakes the workflow, which reads the objects
+ * live. Sent by the controllers.
  */
 export const ownerObservedSignal = defineSignal<[OwnerView]>('observed');
-/** What the workflow does, what it waits for and which bound limits it. Sent by `millwright describe` and `rollout status`. */
+/**
+ * What the workflow does, what it waits for and which bound limits it. Sent by `millwright describe` and `rollout
+ * status`.
+ */
 export const describeOwnerQuery = defineQuery<OwnerDescription>('describe');
 
 /** Answer of the query `describe`. Times are RFC 3339. */
@@ -37,8 +40,8 @@ export interface OwnerDescription {
   readonly progressAt?: string;
   readonly deadline?: string;
   /**
-   * While its spec is not valid, requests fail for long, a frozen set lacks machines, or an outage keeps unhealthy machines; and from
-   * the deadline until there is progress. `WorkflowTask`: the limits of its namespace do not answer.
+   * While its spec is not valid, requests fail for long, a frozen set lacks machines, or an outage keeps unhealthy
+   * machines; and from the deadline until there is progress. `WorkflowTask`: the limits of its namespace do not answer.
    */
   readonly blockedOn?: Blocker;
   /** What blocked the rollout when the deadline passed. */

@@ -1,4 +1,7 @@
-/** What holds of every step of an owner, whatever happens between and during steps: a world in memory, thousands of times. */
+/**
+ * What holds of every step of an owner, whatever happens between and during steps: a world in memory, thousands of
+ * times.
+ */
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { annotations, finalizers, labels } from '../../api/gardener/names.ts';
@@ -158,7 +161,9 @@ function isKept({ metadata, status }: Machine): boolean {
   return preserveExpiryTime !== undefined || (phase === 'Failed' && value !== undefined && value !== 'false');
 }
 
-/** A reading, with its active machines, those that it counts as available, and those of them that somebody has marked. */
+/**
+ * A reading, with its active machines, those that it counts as available, and those of them that somebody has marked.
+ */
 interface Look extends OwnerSnapshot {
   readonly active: readonly Machine[];
   readonly available: ReadonlySet<string>;

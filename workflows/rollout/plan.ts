@@ -35,10 +35,10 @@ export const maxPerStep = 100;
 export type NewName = (prefix: string) => string;
 
 /**
- * Plans one step, as much as the bounds allow: sets and machines to create, scale and delete. Nothing waits for the rest of
- * a batch: as soon as one machine may be created or deleted, it is.
- * @param newName called for each machine that gets no pending name, with the name of its set, and for each creation with
- * other names than the pending one
+ * Plans one step, as much as the bounds allow: sets and machines to create, scale and delete. Nothing waits for the
+ * rest of a batch: as soon as one machine may be created or deleted, it is.
+ * @param newName called for each machine that gets no pending name, with the name of its set, and for each creation
+ * with other names than the pending one
  * @param isLate whether the progress deadline has passed, and there was no progress since
  */
 export function planOwner(
@@ -94,7 +94,8 @@ function completedSet(view: OwnerView): Pick<OwnerPlan, 'completed'> {
 }
 
 /**
- * Reports that the progress deadline has passed, and does nothing else that could fail but to go back, where that is wanted.
+ * Reports that the progress deadline has passed, and does nothing else that could fail but to go back, where that is
+ * wanted.
  * @param late text of the Event
  */
 export function planLateReport(view: OwnerView, late: string): OwnerPlan {
@@ -176,7 +177,9 @@ function isEmptied(set: SetView): boolean {
   return set.deleting && set.hasOurFinalizer && set.total === 0;
 }
 
-/** Whether the set of the template has to be created now. One that is being deleted still has the name, so it counts. */
+/**
+ * Whether the set of the template has to be created now. One that is being deleted still has the name, so it counts.
+ */
 function isSetMissing(view: OwnerView): boolean {
   return !view.paused && !view.sets.some((set) => set.isNew) && !waitsForOldMachines(view);
 }
@@ -199,8 +202,9 @@ function planCreation(
     headroom -= count;
     const pending = pendingCreations.find((creation) => creation.set === set.name);
     const names = Array.from({ length: count }, (_, i) => pending?.missing[i] ?? newName(set.name));
-    // The same machines are the same creation: a step that is refused again and again changes no set. That of a lost run
-    // gets another id, so that a step which would have followed it, and may still do so, finds that it comes too late.
+    // The same machines are the same creation: a step that is refused again and again changes no set. That of a lost
+    // run gets another id, so that a step which would have followed it, and may still do so, finds that it comes too
+    // late.
     const isSame = pending?.isOwn === true && pending.names.join() === names.join();
     const id = isSame ? pending.id : newName('creation');
     create.push({ set: set.name, uid: set.uid, id, names, ...(pending && { continues: pending.id }) });
@@ -208,7 +212,9 @@ function planCreation(
   return create;
 }
 
-/** The unhealthy machines whose replacement begins now: the longest unhealthy first, as many as may be replaced at once. */
+/**
+ * The unhealthy machines whose replacement begins now: the longest unhealthy first, as many as may be replaced at once.
+ */
 function planReplacements({ health: seen }: OwnerView, health: OwnerSnapshot['health']): readonly Asking[] {
   if (health === undefined) return [];
   return health.asking.slice(0, Math.max(0, health.most - (seen?.replacing ?? 0)));
@@ -227,8 +233,8 @@ function withPredecessors(creations: readonly PlannedCreation[], unfilled: reado
 }
 
 /**
- * All Failed and unneeded machines; besides those, the excess of each set in the order of the candidates. The Failed ones of
- * a set that is about to keep some of them wait for the next step.
+ * All Failed and unneeded machines; besides those, the excess of each set in the order of the candidates. The Failed
+ * ones of a set that is about to keep some of them wait for the next step.
  */
 function planRemoval(
   view: OwnerView,

@@ -45,7 +45,9 @@ export function report(run: OwnerRun, view: OwnerView, doing: string): void {
   setCurrentDetails(toMarkdown(run.description));
 }
 
-/** Shows what keeps unhealthy machines from being replaced, and machines from being created; undefined: nothing does. */
+/**
+ * Shows what keeps unhealthy machines from being replaced, and machines from being created; undefined: nothing does.
+ */
 export function showHolds(run: OwnerRun, outage: string | undefined, limited: LimitWait | undefined): void {
   const { outage: _, limit: __, ...rest } = run.description;
   run.description = {

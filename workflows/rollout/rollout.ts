@@ -19,14 +19,16 @@ import { countFailures, runStep, type StepOutcome } from './step.ts';
 
 /**
  * Workflow type `rollout`. Owns the machines of a MachineDeployment. Completes when nothing is left to do. A run is one
- * rollout: another template starts another run. It fails past the progress deadline. Its retry policy opens the next run,
- * which continues the same rollout and does not fail before there was progress.
+ * rollout: another template starts another run. It fails past the progress deadline. Its retry policy opens the next
+ * run, which continues the same rollout and does not fail before there was progress.
  */
 export async function rollout(ref: ObjectRef, before?: RolloutState): Promise<void> {
   await runOwner(ref, 'MachineDeployment', workflowInfo().attempt === 1 ? before : stateOfLateRun());
 }
 
-/** The state of the late run before this one. A run that failed otherwise leaves none: its arguments are out of date. */
+/**
+ * The state of the late run before this one. A run that failed otherwise leaves none: its arguments are out of date.
+ */
 function stateOfLateRun(): RolloutState | undefined {
   const { lastFailure } = workflowInfo();
   if (!(lastFailure instanceof ApplicationFailure) || lastFailure.type !== progressDeadlineFailure) return undefined;
@@ -38,7 +40,10 @@ export async function machineSet(ref: ObjectRef, before?: RolloutState): Promise
   await runOwner(ref, 'MachineSet', before);
 }
 
-/** How long after machines were created or deleted the next reading is made at the earliest, ms: some take effect by then. */
+/**
+ * How long after machines were created or deleted the next reading is made at the earliest, ms: some take effect by
+ * then.
+ */
 const stepPauseMs = 1_000;
 
 /** The same at the latest, although no watcher has reported something to do. */
@@ -47,7 +52,10 @@ const longestStepPauseMs = 2_000;
 /** How often an owner looks again at unhealthy machines that an outage keeps, or whose Nodes are well by now, ms. */
 const heldPauseMs = 10_000;
 
-/** How often an owner claims machines again that a limit of its namespace keeps from being created, if nobody tells it, ms. */
+/**
+ * How often an owner claims machines again that a limit of its namespace keeps from being created, if nobody tells it,
+ * ms.
+ */
 const limitPauseMs = 60_000;
 
 /** Above this many events a run continues as a new one. */

@@ -1,6 +1,6 @@
 /**
- * Which machines go when the autoscaler marks them and lowers the replicas, whatever else happens to the deployment: a world
- * in memory, with the planner, the views and the activities. More of it in scale-down-properties.long.test.ts.
+ * Which machines go when the autoscaler marks them and lowers the replicas, whatever else happens to the deployment: a
+ * world in memory, with the planner, the views and the activities. More of it in scale-down-properties.long.test.ts.
  */
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
@@ -169,8 +169,8 @@ function move(world: World): boolean {
 }
 
 /**
- * Whether a machine may go that nobody has marked: its template is old and the rollout goes on, or had asked for that before
- * the pause; or there are more machines that nobody has marked than replicas, for example as there was a surge.
+ * Whether a machine may go that nobody has marked: its template is old and the rollout goes on, or had asked for that
+ * before the pause; or there are more machines that nobody has marked than replicas, for example as there was a surge.
  */
 function mayGo({ world, marked, asked }: Story, machine: Machine): boolean {
   const { spec } = world.deployment!;

@@ -56,7 +56,9 @@ export async function runStep(run: OwnerRun, observed: OwnerView | undefined): P
   }
 }
 
-/** Notes how many requests have failed in a row. When they go on to fail a search for blocked workflows finds the owner. */
+/**
+ * Notes how many requests have failed in a row. When they go on to fail a search for blocked workflows finds the owner.
+ */
 export function countFailures(run: OwnerRun, failuresInARow: number): void {
   run.failuresInARow = failuresInARow;
   const isOfLimits = run.description.blockedOn === 'WorkflowTask';
@@ -178,8 +180,8 @@ function countsOf({ sets }: OwnerView) {
 }
 
 /**
- * `<prefix>-` and five characters, from the workflow's own seeded random. As an API server does for `generateName`, it cuts
- * the prefix: a Node has the name of its Machine as a label.
+ * `<prefix>-` and five characters, from the workflow's own seeded random. As an API server does for `generateName`, it
+ * cuts the prefix: a Node has the name of its Machine as a label.
  */
 function newName(prefix: string): string {
   const suffix = Array.from({ length: 5 }, randomCharacter).join('');

@@ -1,4 +1,6 @@
-/** Has a source of machines judged by its provider, and writes the verdict on it before a Machine needs a VM from it. */
+/**
+ * Has a source of machines judged by its provider, and writes the verdict on it before a Machine needs a VM from it.
+ */
 import { proxyLocalActivities } from '@temporalio/workflow';
 import type { MachineActivities } from '../../activities/machine/index.ts';
 import type { VerdictActivities } from '../../activities/verdict.ts';
@@ -16,7 +18,10 @@ const { readSource, writeVerdict } = proxyLocalActivities<Pick<MachineActivities
 /** What came of a check, for people: the problems of the verdict, or why there is none. */
 export type CheckResult = { readonly problems: readonly string[] } | { readonly failure: Failure };
 
-/** Workflow type `sourceCheck`. Has the provider check a class. Without an answer it ends without a verdict, and is repeated. */
+/**
+ * Workflow type `sourceCheck`. Has the provider check a class. Without an answer it ends without a verdict, and is
+ * repeated.
+ */
 export async function sourceCheck(ref: ObjectRef): Promise<CheckResult> {
   try {
     const { version, cloud, problem } = await readSource(ref, ref.name);

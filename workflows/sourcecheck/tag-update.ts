@@ -12,7 +12,10 @@ const { readTagUpdate, noteVmTags, reportTagFailures } = proxyLocalActivities<Vm
   retry: { maximumAttempts: 2, initialInterval: '200 ms' },
 });
 
-/** After so many failures in one place the others of it would most likely fail as well: they are left to the next update. */
+/**
+ * After so many failures in one place the others of it would most likely fail as well: they are left to the next
+ * update.
+ */
 const mostFailures = 20;
 
 /** What came of it, for people. */
@@ -27,8 +30,9 @@ interface TagUpdateProgress extends TagUpdateResult {
 }
 
 /**
- * Workflow type `tagUpdate`. Gives the VMs of a class its edited tags. One at a time for a source. Each of its runs updates some of the Machines, with the tags that
- * the source has by then. What it could not change is left to the next update.
+ * Workflow type `tagUpdate`. Gives the VMs of a class its edited tags. One at a time for a source. Each of its runs
+ * updates some of the Machines, with the tags that the source has by then. What it could not change is left to the next
+ * update.
  */
 export async function tagUpdate(ref: ObjectRef, progress?: TagUpdateProgress): Promise<TagUpdateResult> {
   const { failed = 0, message, after = '' } = progress ?? {};

@@ -67,7 +67,9 @@ async function explainOne(
 
 type Selector = NonNullable<PodDisruptionBudget['spec']>['selector'];
 
-/** Whether a label selector of Kubernetes selects an object with these labels. An empty one selects all, none nothing. */
+/**
+ * Whether a label selector of Kubernetes selects an object with these labels. An empty one selects all, none nothing.
+ */
 function isSelected(selector: Selector, labels: Readonly<Record<string, string>> = {}): boolean {
   if (selector === undefined) return false;
   const { matchLabels = {}, matchExpressions = [] } = selector;

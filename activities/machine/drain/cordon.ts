@@ -21,11 +21,16 @@ export interface Cordon {
   readonly nodeUid?: string;
   /** Whether the machine was unhealthy when its deletion began; undefined when nobody knows any more. */
   readonly wasUnhealthy?: boolean;
-  /** Only a node that goes gets the condition Terminating. That of a preserved machine was cordoned by its preservation. */
+  /**
+   * Only a node that goes gets the condition Terminating. That of a preserved machine was cordoned by its preservation.
+   */
   readonly purpose: 'deletion' | MaintenancePurpose;
 }
 
-/** Cordons the node and writes on it why, if its machine is being deleted. Answers the node; undefined when the machine has none. */
+/**
+ * Cordons the node and writes on it why, if its machine is being deleted. Answers the node; undefined when the machine
+ * has none.
+ */
 export async function cordon(
   { target, ...deps }: OwnNodeDeps,
   request: Cordon,

@@ -45,8 +45,8 @@ export interface Departures {
 const nothing: Departures = { isKnown: true, due: [], queued: 0, moves: [], unknown: [] };
 
 /**
- * Whether volumes may be attached to a node where no pod claims any: it reports them, or earlier calls have seen some. The
- * attach/detach controller takes a volume from the status of the Node before it detaches it.
+ * Whether volumes may be attached to a node where no pod claims any: it reports them, or earlier calls have seen some.
+ * The attach/detach controller takes a volume from the status of the Node before it detaches it.
  */
 export function mayHaveVolumes({ status }: Node, known: KnownVolumes): boolean {
   return (status?.volumesAttached ?? []).length > 0 || Object.keys(known).length > 0;

@@ -32,8 +32,8 @@ export async function deletePods(target: KubeClient, left: readonly Pod[], signa
 }
 
 /**
- * Deletes the VolumeAttachments of a node, each once, also those that are made meanwhile. The attach/detach controller waits
- * for minutes before it takes a volume from a node that does not answer.
+ * Deletes the VolumeAttachments of a node, each once, also those that are made meanwhile. The attach/detach controller
+ * waits for minutes before it takes a volume from a node that does not answer.
  */
 export async function deleteAttachments(target: KubeClient, nodeName: string, signal: AbortSignal): Promise<void> {
   const asked = new Set<string>();

@@ -101,10 +101,10 @@ export function createDrainActivities(deps: DrainDeps) {
     /**
      * Cordons the node, writes on it why, and evicts its pods, except mirror pods and those of DaemonSets: at once, but
      * those with volumes only as other nodes have room for these. Then waits until the pods are gone and their volumes
-     * attached to other nodes. Past the deadline, when forced, or when the node was not ready or its file system read-only
-     * for 5 min, it deletes the pods without grace, does not wait, and deletes the node's VolumeAttachments if its machine
-     * is being deleted. A node that is gone, or is that of another VM, is drained. Returns early when it can only wait for
-     * budgets, when it is stuck, and when it is not any more.
+     * attached to other nodes. Past the deadline, when forced, or when the node was not ready or its file system
+     * read-only for 5 min, it deletes the pods without grace, does not wait, and deletes the node's VolumeAttachments
+     * if its machine is being deleted. A node that is gone, or is that of another VM, is drained. Returns early when it
+     * can only wait for budgets, when it is stuck, and when it is not any more.
      */
     async drainNode(request: DrainRequest): Promise<DrainOutcome> {
       const {
@@ -181,7 +181,9 @@ function leftText(left: readonly Pod[] | undefined): { readonly left?: string } 
   return left.length === 0 ? {} : { left: `${left.length} ${left.length === 1 ? 'pod' : 'pods'} left: ${named}` };
 }
 
-/** The node, cordoned; its preservation has done that if the machine is preserved. undefined when the machine has none. */
+/**
+ * The node, cordoned; its preservation has done that if the machine is preserved. undefined when the machine has none.
+ */
 async function prepare(deps: DrainDeps, request: DrainRequest, signal: AbortSignal): Promise<Node | undefined> {
   if (request.purpose === 'preservation') return findNode(deps, request, signal);
   const { nodeUid: _, ...unread } = request;

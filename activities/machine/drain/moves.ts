@@ -50,8 +50,8 @@ export interface Move {
 export type Moves = ReadonlyMap<string, Move>;
 
 /**
- * The moves at another look. A volume that is attached to the node moves from when its pod leaves until it is detached and
- * attached to another node.
+ * The moves at another look. A volume that is attached to the node moves from when its pod leaves until it is detached
+ * and attached to another node.
  * @param shared volumes of several pods, which are not waited for, as with MCM
  */
 export function nextMoves(
@@ -83,7 +83,9 @@ export function nextMoves(
   return moves;
 }
 
-/** When a pod that leaves is not waited for any more before the next, ms since the epoch. It may be on the node longer. */
+/**
+ * When a pod that leaves is not waited for any more before the next, ms since the epoch. It may be on the node longer.
+ */
 export function endOfLeaving(
   { leavingSinceMs = 0, graceMs }: Pick<Claimant, 'leavingSinceMs' | 'graceMs'>,
   { detachMs }: VolumeTimeouts,

@@ -1,7 +1,9 @@
 /** Which pods of a node a drain empties it of. */
 import type { Pod } from '../../../kube/core.ts';
 
-/** Whether a drain evicts the pod. A DaemonSet would bring its pod back at once, and a mirror pod is the kubelet's own. */
+/**
+ * Whether a drain evicts the pod. A DaemonSet would bring its pod back at once, and a mirror pod is the kubelet's own.
+ */
 export function isEvictable({ metadata }: Pod): boolean {
   const isMirror = metadata.annotations?.['kubernetes.io/config.mirror'] !== undefined;
   return (

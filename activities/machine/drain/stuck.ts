@@ -4,7 +4,9 @@ import type { Pod } from '../../../kube/core.ts';
 import type { Departures } from './departures.ts';
 import { isEnding, uidOf } from './pods.ts';
 
-/** What keeps a drain: budgets, the API server, or as a hash the pods that it refuses to let go, or else what is left. */
+/**
+ * What keeps a drain: budgets, the API server, or as a hash the pods that it refuses to let go, or else what is left.
+ */
 export type Reported = 'budgets' | 'noAnswer' | string;
 
 /** What is left on a node, and whether that has been reported. */
@@ -13,7 +15,10 @@ export interface Progress {
   readonly reported: Reported;
   /** Whether it is what was reported last. */
   readonly isReported: boolean;
-  /** From when on the drain is stuck unless something leaves, ms since the epoch; infinite where that is reported or cannot be. */
+  /**
+   * From when on the drain is stuck unless something leaves, ms since the epoch; infinite where that is reported or
+   * cannot be.
+   */
   readonly stuckMs: number;
 }
 

@@ -1,8 +1,8 @@
 import type { Cloud } from '../kit/cloud.ts';
 
 /**
- * Error codes of EC2 and STS (docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html). The capacity codes are
- * those of machine-controller-manager-provider-aws, with more that mean the same.
+ * Error codes of EC2 and STS (docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html). The capacity codes
+ * are those of machine-controller-manager-provider-aws, with more that mean the same.
  */
 export const errors = {
   // capacity and quota

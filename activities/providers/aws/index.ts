@@ -1,4 +1,7 @@
-/** Provider `AWS`: instances of EC2. Takes what machine-controller-manager-provider-aws takes, and adopts what it has made. */
+/**
+ * Provider `AWS`: instances of EC2. Takes what machine-controller-manager-provider-aws takes, and adopts what it has
+ * made.
+ */
 import {
   AssignIpv6AddressesCommand,
   CreateTagsCommand,
@@ -77,7 +80,8 @@ export const awsCloud: Cloud<AwsProviderSpec, Reach, AwsCredentials, Ec2> = {
   async findVm(session, id) {
     const [vm] = await all('vm', session, [{ Name: 'instance-id', Values: [id] }]);
     if (vm === undefined) return [];
-    // Volumes of pods are attached as well. What was made with the instance has its name and its tags of cluster and role.
+    // Volumes of pods are attached as well. What was made with the instance has its name and its tags of cluster and
+    // role.
     const own = ownership(vm.tags);
     if (Object.keys(own).length < ownershipPrefixes.length || vm.name === '') return [vm];
     const filters = toFilters({ ...own, Name: vm.name });

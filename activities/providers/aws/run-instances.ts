@@ -1,4 +1,6 @@
-/** From a providerSpec to the request that makes the VM. Prefixes of IPv6 are assigned later, when the interface exists. */
+/**
+ * From a providerSpec to the request that makes the VM. Prefixes of IPv6 are assigned later, when the interface exists.
+ */
 import type { RunInstancesCommandInput } from '@aws-sdk/client-ec2';
 import type { VmOrder } from '../kit/cloud.ts';
 import type { AwsProviderSpec } from './schema.ts';

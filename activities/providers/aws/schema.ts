@@ -1,6 +1,6 @@
 /**
- * `providerSpec` of a MachineClass of the provider `AWS`, as machine-controller-manager-provider-aws v0.29 defines and checks
- * it. Fields that it does not know are ignored here as there.
+ * `providerSpec` of a MachineClass of the provider `AWS`, as machine-controller-manager-provider-aws v0.29 defines and
+ * checks it. Fields that it does not know are ignored here as there.
  */
 import { z } from 'zod';
 

@@ -109,12 +109,15 @@ function prepare(request: PipelineRequest, endpoint: string): void {
   request.timeout = timeoutMs;
 }
 
-/** What ARM takes at most at once for a subscription and an application (learn.microsoft.com, request-limits-and-throttling). */
+/**
+ * What ARM takes at most at once for a subscription and an application (learn.microsoft.com,
+ * request-limits-and-throttling).
+ */
 const subscriptionHeaders = { reads: 250, writes: 200, deletes: 200 };
 
 /**
- * What Azure will still take, as it says with an answer. Limits of the compute provider for one VM alone, whose names end with
- * `Resource`, say nothing of other requests.
+ * What Azure will still take, as it says with an answer. Limits of the compute provider for one VM alone, whose names
+ * end with `Resource`, say nothing of other requests.
  */
 export function allowancesOf({ headers }: Pick<PipelineResponse, 'headers'>) {
   const ofSubscription = Object.entries(subscriptionHeaders).map(([kind, most]) => ({
@@ -198,12 +201,15 @@ const Operation = z.object({
   error: z.object({ code: z.string().optional(), message: z.string().default('') }).optional(),
 });
 
-/** An operation whose VM is gone is looked at within two minutes. Where it ended longer ago, it is that of an earlier VM, ms. */
+/**
+ * An operation whose VM is gone is looked at within two minutes. Where it ended longer ago, it is that of an earlier
+ * VM, ms.
+ */
 const oldMs = 180_000;
 
 /**
- * Why an operation has failed; undefined while it goes on, after it has succeeded, where Azure has forgotten it, and where it
- * was that of an earlier VM: it ended before `vm` was made.
+ * Why an operation has failed; undefined while it goes on, after it has succeeded, where Azure has forgotten it, and
+ * where it was that of an earlier VM: it ended before `vm` was made.
  */
 export async function failureOf(
   session: Session<Arm>,

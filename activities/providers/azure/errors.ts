@@ -1,9 +1,9 @@
 import type { Cloud } from '../kit/cloud.ts';
 
 /**
- * Error codes of Azure Resource Manager, its compute and network providers, and Entra ID. Those of capacity and quota are
- * those of machine-controller-manager-provider-azure, with more that mean the same. A part behind the last dot, as in
- * `OperationNotAllowed.Quota`, is ours: there the message says what the code does not (`refusalOf` in client.ts).
+ * Error codes of Azure Resource Manager, its compute and network providers, and Entra ID. Those of capacity and quota
+ * are those of machine-controller-manager-provider-azure, with more that mean the same. A part behind the last dot, as
+ * in `OperationNotAllowed.Quota`, is ours: there the message says what the code does not (`refusalOf` in client.ts).
  */
 export const errors = {
   // capacity and quota

@@ -52,7 +52,10 @@ export function identityOf(given: AzureCredentials, cloud: CloudName): TokenCred
 
 const tenantTimeoutMs = 10_000;
 
-/** The SDK says the same where a tenant does not exist and where Entra ID does not answer: an outage is no wrong credential. */
+/**
+ * The SDK says the same where a tenant does not exist and where Entra ID does not answer: an outage is no wrong
+ * credential.
+ */
 function explained(credential: TokenCredential, authorityHost: string, tenantId: string): TokenCredential {
   return {
     async getToken(scopes, options) {

@@ -1,6 +1,7 @@
 /**
- * Provider `Azure`: virtual machines. Takes what machine-controller-manager-provider-azure takes, and adopts what it has made.
- * A VM, its interface and its disks have names that are made from that of the Machine, so a repeated request makes no second.
+ * Provider `Azure`: virtual machines. Takes what machine-controller-manager-provider-azure takes, and adopts what it
+ * has made. A VM, its interface and its disks have names that are made from that of the Machine, so a repeated request
+ * makes no second.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Disk, VirtualMachine } from '@azure/arm-compute';
@@ -342,7 +343,10 @@ async function findSubnet(
 const partPatienceMs = 60_000;
 const partPollMs = 500;
 
-/** Makes a part that has to be there before the VM. One that an earlier call has made is taken, one of somebody else is not. */
+/**
+ * Makes a part that has to be there before the VM. One that an earlier call has made is taken, one of somebody else is
+ * not.
+ */
 async function makePart(
   session: Session<Arm>,
   { machine, tags, spec }: VmOrder<AzureProviderSpec>,

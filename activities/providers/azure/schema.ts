@@ -1,6 +1,6 @@
 /**
- * `providerSpec` of a MachineClass of the provider `Azure`, as machine-controller-manager-provider-azure v0.22 defines and
- * checks it, and fields for spot VMs. Fields that it does not know are ignored here as there.
+ * `providerSpec` of a MachineClass of the provider `Azure`, as machine-controller-manager-provider-azure v0.22 defines
+ * and checks it, and fields for spot VMs. Fields that it does not know are ignored here as there.
  */
 import { z } from 'zod';
 

@@ -23,8 +23,8 @@ export type CreationFailure = Pick<Refusal, 'code' | 'message'>;
 export interface CloudVm extends Listed {
   readonly kind: 'vm';
   /**
-   * creating: also any state on the way to `running`. stopped: it ran, and will not run again by itself. failed: the cloud had
-   * accepted it, could not make it, and says why in `failure`. gone: still shown, and nothing of it is left.
+   * creating: also any state on the way to `running`. stopped: it ran, and will not run again by itself. failed: the
+   * cloud had accepted it, could not make it, and says why in `failure`. gone: still shown, and nothing of it is left.
    */
   readonly state: 'creating' | 'running' | 'stopped' | 'failed' | 'deleting' | 'gone';
   readonly failure?: CreationFailure;
@@ -144,23 +144,27 @@ export interface Cloud<Spec extends { tags: Tags }, Reach, Credentials, Client> 
   /** Everything with all of `tags`, for a sweep. */
   list(session: Session<Client>, tags: Tags, page: string | undefined): Promise<CloudPage>;
   /**
-   * Everything with the UID tag of a Machine. The name of the Machine may narrow the search down, if everything is named after it.
-   * Without `withParts`, the parts of a VM that exists may be left out.
+   * Everything with the UID tag of a Machine. The name of the Machine may narrow the search down, if everything is
+   * named after it. Without `withParts`, the parts of a VM that exists may be left out.
    */
   findOwn(session: Session<Client>, machine: MachineIdentity, withParts: boolean): Promise<readonly CloudItem[]>;
-  /** VMs with all of `tags` and the name of a Machine, for a cloud where others make VMs for Machines without the UID tag. */
+  /**
+   * VMs with all of `tags` and the name of a Machine, for a cloud where others make VMs for Machines without the UID
+   * tag.
+   */
   findByName?(session: Session<Client>, name: string, tags: Tags): Promise<readonly CloudVm[]>;
   /** A VM and its parts, whatever their tags are. If the VM is gone, the parts that are left. `id` is in lower case. */
   findVm(session: Session<Client>, id: string): Promise<readonly CloudItem[]>;
   findPart(session: Session<Client>, kind: CloudPart['kind'], id: string): Promise<CloudPart | undefined>;
   /**
-   * Makes the parts that the VM needs, and then the VM: no later request changes anything. It may wait some seconds, if the cloud
-   * says only after it has accepted the VM whether it has capacity.
+   * Makes the parts that the VM needs, and then the VM: no later request changes anything. It may wait some seconds, if
+   * the cloud says only after it has accepted the VM whether it has capacity.
    */
   create(session: Session<Client>, order: VmOrder<Spec>): Promise<CloudVm>;
   /**
-   * Why the cloud could not make a VM that it had accepted, if only `lastKnownState` leads to the reason. That may come from an
-   * earlier VM or another program. Undefined if nothing is known to have failed, or if not the VM that exists, `vm`, has.
+   * Why the cloud could not make a VM that it had accepted, if only `lastKnownState` leads to the reason. That may come
+   * from an earlier VM or another program. Undefined if nothing is known to have failed, or if not the VM that exists,
+   * `vm`, has.
    */
   failureOf?(
     session: Session<Client>,
@@ -168,8 +172,8 @@ export interface Cloud<Spec extends { tags: Tags }, Reach, Credentials, Client> 
     vm: CloudVm | undefined,
   ): Promise<CreationFailure | undefined>;
   /**
-   * What has to be done once the VM exists. Called with every look at the VM until its Node has joined, so it looks before
-   * it acts. Answers what the cloud does not show yet, in words for people; undefined when all is done.
+   * What has to be done once the VM exists. Called with every look at the VM until its Node has joined, so it looks
+   * before it acts. Answers what the cloud does not show yet, in words for people; undefined when all is done.
    */
   setUp?(session: Session<Client>, spec: Spec, vm: CloudVm): Promise<string | undefined>;
   /** Sets tags and removes others. Sends no request that would change nothing. */

@@ -16,8 +16,9 @@ const code = z.string().optional().catch(undefined);
 const ConnectionFailure = z.object({ name: z.string(), code, cause: z.object({ code }).optional().catch(undefined) });
 
 /**
- * Translates an error of a cloud's client. A code that the cloud's table lacks is throttling with status 429, `Unavailable`
- * above 500, a refusal from 400 and `Unknown` otherwise. Throws what is neither an answer nor a failed connection, which is a defect.
+ * Translates an error of a cloud's client. A code that the cloud's table lacks is throttling with status 429,
+ * `Unavailable` above 500, a refusal from 400 and `Unknown` otherwise. Throws what is neither an answer nor a failed
+ * connection, which is a defect.
  */
 export function readError<Reach>(
   cloud: Pick<Cloud<{ tags: Tags }, Reach, unknown, unknown>, 'errors' | 'refusalOf' | 'endpointOf'>,

@@ -54,8 +54,8 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
   const { interruptions } = cloud;
 
   /**
-   * What the cloud shows of a Machine: all with its UID, and as `named` the VM of its provider ID with its parts whatever
-   * their tags, if it has not the UID.
+   * What the cloud shows of a Machine: all with its UID, and as `named` the VM of its provider ID with its parts
+   * whatever their tags, if it has not the UID.
    */
   async function find(
     session: Own,
@@ -88,7 +88,10 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     return stranger === undefined ? { listed: [...own, ...named] } : { listed: own, stranger };
   }
 
-  /** Whether a VM without the Machine's UID may be its own: by the tags of its class, its former UID, or as MCM makes it. */
+  /**
+   * Whether a VM without the Machine's UID may be its own: by the tags of its class, its former UID, or as MCM makes
+   * it.
+   */
   function isKnown(
     { name, tags }: CloudVm,
     { machine, formerUid, providerSpec }: Pick<DeleteVmRequest, 'machine' | 'formerUid' | 'providerSpec'>,
@@ -99,8 +102,8 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
   }
 
   /**
-   * The VM of its name that others have made for a Machine without a provider ID, and those that are being deleted. By the
-   * name alone nothing is deleted. Throws `OutOfRange` where it may be one of several.
+   * The VM of its name that others have made for a Machine without a provider ID, and those that are being deleted. By
+   * the name alone nothing is deleted. Throws `OutOfRange` where it may be one of several.
    */
   async function findUntagged(
     session: Own,
@@ -131,8 +134,8 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
   }
 
   /**
-   * The VM that the Machine names, else the oldest that is alive; others are deleted. Where there is none, the parts that a
-   * failed creation has left. `created` may not be listed yet.
+   * The VM that the Machine names, else the oldest that is alive; others are deleted. Where there is none, the parts
+   * that a failed creation has left. `created` may not be listed yet.
    */
   async function findSurvivor(
     session: Own,
@@ -197,8 +200,8 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
   }
 
   /**
-   * Deletes one resource, of a VM its parts as well. Its UID tag may be another since it was listed, or it may never have
-   * been this installation's.
+   * Deletes one resource, of a VM its parts as well. Its UID tag may be another since it was listed, or it may never
+   * have been this installation's.
    */
   async function deleteOnly(session: Own, only: NonNullable<DeleteVmRequest['only']>, tags: Tags): Promise<VmDeletion> {
     const { kind, id, uid } = only;
@@ -224,7 +227,9 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     return part === undefined ? [] : [part];
   }
 
-  /** Creates the VM. What a refusal leaves is deleted, and a code says that nothing was made only where that is known. */
+  /**
+   * Creates the VM. What a refusal leaves is deleted, and a code says that nothing was made only where that is known.
+   */
   async function create(session: Own, request: EnsureVmRequest, order: Omit<VmOrder<Spec>, 'tags'>, mayExist: boolean) {
     const tags = { ...order.spec.tags, [names.machineUid]: request.machine.uid };
     let hasChanged = false;
@@ -278,8 +283,8 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
   }
 
   /**
-   * Why the cloud could not make a VM that it had accepted, as far as it says so. Where it shows neither the VM nor a part,
-   * the failure is an old one.
+   * Why the cloud could not make a VM that it had accepted, as far as it says so. Where it shows neither the VM nor a
+   * part, the failure is an old one.
    */
   async function findFailure(
     session: Own,
@@ -295,8 +300,9 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
   }
 
   /**
-   * Throws a failure that time or a person has to change, as if the request had been refused, and deletes the VM and what was
-   * made for it: the next call sends it again. Answers nothing for any other, after which the VM itself has failed.
+   * Throws a failure that time or a person has to change, as if the request had been refused, and deletes the VM and
+   * what was made for it: the next call sends it again. Answers nothing for any other, after which the VM itself has
+   * failed.
    */
   async function refuse(
     session: Own,
@@ -368,7 +374,8 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
       try {
         const spec = parseOrRefuse(cloud.providerSpec, completeSpec(request), 'providerSpec');
         asked = cloud.asked?.(spec);
-        // Read with the credentials, as most classes have both in one Secret; it is missed only where a VM has to be made.
+        // Read with the credentials, as most classes have both in one Secret; it is missed only where a VM has to be
+        // made.
         const userDataRead = readUserData(request.userData, context.signal);
         userDataRead.catch(() => undefined);
         const session = await sessions.open(request, 'create', context.signal);

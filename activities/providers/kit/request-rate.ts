@@ -17,8 +17,8 @@ const slowestShare = 1 / 64;
 /** After so long without throttling a rate that was halved is the limit again, ms. */
 const recoveryMs = 60_000;
 /**
- * A cloud that wants to be left alone for longer is asked by others after this long, ms: they may be fine. The call that
- * was throttled waits as long as the cloud says.
+ * A cloud that wants to be left alone for longer is asked by others after this long, ms: they may be fine. The call
+ * that was throttled waits as long as the cloud says.
  */
 const longestPauseMs = 10_000;
 
@@ -51,8 +51,8 @@ export interface Turns extends RequestRate {
 }
 
 /**
- * A rate that begins at its limit, is halved by throttling and grows again in equal steps (AIMD). Where the cloud says what it
- * will still take, the rate falls with that, so that it meets the pace at which the cloud takes more.
+ * A rate that begins at its limit, is halved by throttling and grows again in equal steps (AIMD). Where the cloud says
+ * what it will still take, the rate falls with that, so that it meets the pace at which the cloud takes more.
  */
 export function createRequestRate(limit: RateLimit): Turns {
   const queues: Readonly<Record<Priority, Set<() => void>>> = {

@@ -29,8 +29,8 @@ interface Connection<Client> {
 const forgetMs = 3_600_000;
 
 /**
- * The longest that the first request of a call waits for its turn, ms. Where that takes longer, the call fails and waits in
- * its workflow, where people see it, and not in one of the few slots that a worker has for activities.
+ * The longest that the first request of a call waits for its turn, ms. Where that takes longer, the call fails and
+ * waits in its workflow, where people see it, and not in one of the few slots that a worker has for activities.
  */
 const admissionMs = 5_000;
 /** The same for its further requests, and for all that one which is throttled takes, ms: the call has its slot. */
@@ -112,8 +112,8 @@ export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, 
 
   return {
     /**
-     * A session for one call of the contract. Throws ProviderError `InvalidArgument` before anything is sent if the cloud
-     * cannot be reached with what the class and its Secrets say.
+     * A session for one call of the contract. Throws ProviderError `InvalidArgument` before anything is sent if the
+     * cloud cannot be reached with what the class and its Secrets say.
      */
     async open(request: CloudScope, priority: Priority, signal: AbortSignal): Promise<CallSession<Client>> {
       const reach = parseOrRefuse(cloud.reach, request.providerSpec, 'providerSpec');

@@ -34,7 +34,10 @@ const key = z.string().optional();
 type Keys = Readonly<Partial<Record<(typeof credentialKeys)[number], string | undefined>>>;
 const Keys = z.object(Object.fromEntries(credentialKeys.map((name) => [name, key]))) as unknown as z.ZodType<Keys>;
 
-/** An application credential where there is one, by its ID before its name; else a user with a password, as in MCM's provider. */
+/**
+ * An application credential where there is one, by its ID before its name; else a user with a password, as in MCM's
+ * provider.
+ */
 export const OpenstackCredentials = Keys.transform((keys, context): OpenstackCredentials => {
   const problems = [...problemsOfUrl(keys), ...problemsOfTls(keys)];
   const credentials = credentialsOf(keys);

@@ -4,8 +4,9 @@ import { NotInCatalogueError, OpenstackError } from './client/index.ts';
 import type { OpenstackProviderSpec } from './schema.ts';
 
 /**
- * Codes that this provider finds in texts, because the service gives all of them one code or none. The first that fits counts.
- * `NoValidHost`, and a flavor that is missing, are ResourceExhausted as in machine-controller-manager-provider-openstack.
+ * Codes that this provider finds in texts, because the service gives all of them one code or none. The first that fits
+ * counts. `NoValidHost`, and a flavor that is missing, are ResourceExhausted as in
+ * machine-controller-manager-provider-openstack.
  */
 const texts: readonly (readonly [code: string, text: RegExp])[] = [
   ['NoValidHost', /no valid host was found|no suitable host|insufficient compute resources|not enough free/i],
@@ -124,7 +125,10 @@ const wordsOfFields = [
   ['imageID', /image/i],
 ] as const satisfies readonly (readonly [keyof OpenstackProviderSpec, RegExp])[];
 
-/** ` (providerSpec.spec.keyName is "x")` for the field that a message complains of; empty if it names a field, or none is known. */
+/**
+ * ` (providerSpec.spec.keyName is "x")` for the field that a message complains of; empty if it names a field, or none
+ * is known.
+ */
 export function culpritOf(message: string, spec: OpenstackProviderSpec): string {
   if (message.includes('providerSpec.')) return '';
   const field = wordsOfFields.find(([name, words]) => spec[name] !== undefined && words.test(message))?.[0];

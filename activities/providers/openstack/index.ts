@@ -1,6 +1,6 @@
 /**
- * Provider `OpenStack`: servers of nova. Takes what machine-controller-manager-provider-openstack takes, and adopts what it
- * has made.
+ * Provider `OpenStack`: servers of nova. Takes what machine-controller-manager-provider-openstack takes, and adopts
+ * what it has made.
  */
 import { z } from 'zod';
 import { names } from '../../../api/names.ts';
@@ -203,7 +203,9 @@ async function portsOf(session: Session<Connection>, query: Query): Promise<Clou
   return (await all(session, query, ({ network }, next, signal) => network.ports(next, signal))).map(toPort);
 }
 
-/** Servers that have one of these parts, and that nova has not listed: those of a cell that is down, and renamed ones. */
+/**
+ * Servers that have one of these parts, and that nova has not listed: those of a cell that is down, and renamed ones.
+ */
 async function unlistedOf(
   session: Session<Connection>,
   parts: readonly CloudPart[],
@@ -249,8 +251,8 @@ async function deleteVolume(session: Session<Connection>, id: string): Promise<v
 }
 
 /**
- * A server that is deleted before it has a host can leave its volume reserved forever: nova does not let go of it. Answers
- * whether it could be released. Its deletion is asked for again at the next look.
+ * A server that is deleted before it has a host can leave its volume reserved forever: nova does not let go of it.
+ * Answers whether it could be released. Its deletion is asked for again at the next look.
  */
 async function releaseVolume(session: Session<Connection>, volumeId: string): Promise<boolean> {
   let isReleased = false;

@@ -27,9 +27,9 @@ function ofMetadata(metadata: Readonly<Record<string, string>>): Tags {
 const longestPortTag = 60;
 
 /**
- * Tags of a port: those of a class, without the value where that is the usual `1`, as machine-controller-manager spells them.
- * Those that neutron may not take are left out, but not those of a cluster and a role. The UID is in the description, which
- * neutron takes within the request that makes the port.
+ * Tags of a port: those of a class, without the value where that is the usual `1`, as machine-controller-manager spells
+ * them. Those that neutron may not take are left out, but not those of a cluster and a role. The UID is in the
+ * description, which neutron takes within the request that makes the port.
  */
 export function toPortTags(tags: Tags): string[] {
   const isTaken = (tag: string) => tag.length <= longestPortTag && !tag.includes(',');
@@ -60,7 +60,9 @@ export function toDescription(uid: string): string {
   return `${names.machineUid}=${uid}`;
 }
 
-/** Tag of a port and key of metadata of a volume whose server was deleted by its ID: by it they are found afterwards. */
+/**
+ * Tag of a port and key of metadata of a volume whose server was deleted by its ID: by it they are found afterwards.
+ */
 export const serverKey = 'millwright.dev-server';
 
 const states: Readonly<Record<string, CloudVm['state']>> = {

@@ -53,7 +53,9 @@ function remembered(session: Session<Connection>, key: string, look: () => Promi
   return id;
 }
 
-/** A missing flavor is lack of capacity, so that the autoscaler tries another pool, as with machine-controller-manager. */
+/**
+ * A missing flavor is lack of capacity, so that the autoscaler tries another pool, as with machine-controller-manager.
+ */
 function flavorId(session: Session<Connection>, name: string): Promise<string> {
   return remembered(session, `flavor ${name}`, async () => {
     const flavors = await all(session, {}, (openstack, query, signal) => openstack.compute.flavors(query, signal));

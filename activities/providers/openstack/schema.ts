@@ -1,6 +1,6 @@
 /**
- * `providerSpec` of a MachineClass of the provider `OpenStack`, as machine-controller-manager-provider-openstack defines and
- * checks it. Fields that it does not know are ignored here as there, and an empty text counts as left out.
+ * `providerSpec` of a MachineClass of the provider `OpenStack`, as machine-controller-manager-provider-openstack
+ * defines and checks it. Fields that it does not know are ignored here as there, and an empty text counts as left out.
  */
 import { isIP } from 'node:net';
 import { z } from 'zod';

@@ -92,7 +92,10 @@ function pathOf(kind: string, id: string): string {
 
 type Method = 'GET' | 'POST' | 'DELETE';
 
-/** The JSON of the answer; undefined for a resource that is not there. Throws AnswerError, or what a connection fails with. */
+/**
+ * The JSON of the answer; undefined for a resource that is not there. Throws AnswerError, or what a connection fails
+ * with.
+ */
 async function call(access: CloudAccess, method: Method, path: string, signal: AbortSignal, body?: unknown) {
   const answer = await send(access, method, path, signal, body);
   if (answer.status === 404 && /^\/v1\/\w+\//.test(path)) return undefined;

@@ -4,8 +4,8 @@ import type { MachineSnapshot } from '../../model/machine.ts';
 import { annotations, labels, priorities } from '../names.ts';
 
 /**
- * Merge patch of a Machine: the Node's name is a label, the provider ID a field of the spec. A Machine without a deletion
- * priority gets the default with it.
+ * Merge patch of a Machine: the Node's name is a label, the provider ID a field of the spec. A Machine without a
+ * deletion priority gets the default with it.
  */
 export function toIdentityPatch(
   { hasPriority }: Pick<MachineSnapshot, 'hasPriority'>,

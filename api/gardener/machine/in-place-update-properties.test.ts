@@ -1,6 +1,6 @@
 /**
- * Owner, workflow, agent and people at one Machine and its Node, in any order, with workers that die between two writes, and
- * machine-controller-manager that leads for a moment.
+ * Owner, workflow, agent and people at one Machine and its Node, in any order, with workers that die between two
+ * writes, and machine-controller-manager that leads for a moment.
  */
 import { expect, it } from '@jest/globals';
 import fc from 'fast-check';

@@ -1,7 +1,7 @@
 /**
- * In-place update of a Machine, as MCM does it: its VM stays, and an agent on its Node updates that. Labels of the Node say
- * whose turn it is and how it ended. The condition InPlaceUpdate of the Node says how far it is: the agent begins with
- * ReadyForUpdate, when the Node is drained.
+ * In-place update of a Machine, as MCM does it: its VM stays, and an agent on its Node updates that. Labels of the Node
+ * say whose turn it is and how it ended. The condition InPlaceUpdate of the Node says how far it is: the agent begins
+ * with ReadyForUpdate, when the Node is drained.
  */
 import type { MaintainedNode, MaintenanceMoment, MaintenancePlan } from '../../dialect.ts';
 import { countedOrderOf, isVoid, orderOf, toOrder } from '../../in-place-order.ts';
@@ -44,8 +44,9 @@ interface Update {
 }
 
 /**
- * Plans the next writes. The condition goes one step at a time, as Gardener's controllers watch the steps. A Machine that
- * was handed over to another set, or released, gets its Node back as it was. Without its Node an update can only be late.
+ * Plans the next writes. The condition goes one step at a time, as Gardener's controllers watch the steps. A Machine
+ * that was handed over to another set, or released, gets its Node back as it was. Without its Node an update can only
+ * be late.
  */
 export function planUpdateInPlace(
   machine: Machine,
@@ -109,7 +110,10 @@ function wantedLabels({ order, isCandidate, isSelected }: Update): { readonly la
   return Object.keys(wanted).length === 0 ? {} : { labels: wanted };
 }
 
-/** A Node that is selected gets cordoned, and uncordoned in the end. Before, it is noted if somebody else has cordoned it. */
+/**
+ * A Node that is selected gets cordoned, and uncordoned in the end. Before, it is noted if somebody else has cordoned
+ * it.
+ */
 function wantedNote(update: Update): { readonly annotations?: Change } {
   if (!isNoteDue(update)) return {};
   return { annotations: { [names.cordonedBy]: update.wasCordoned ? null : cordoners.others } };
@@ -219,8 +223,8 @@ function to(
 }
 
 /**
- * The Node without what the update has put on it. After an update its critical components have to be ready again before pods
- * may come; until then the Machine keeps its marks, by which its owner knows that this one is not back yet.
+ * The Node without what the update has put on it. After an update its critical components have to be ready again before
+ * pods may come; until then the Machine keeps its marks, by which its owner knows that this one is not back yet.
  */
 function planEnd(update: Update, isUpdated: boolean): MaintenancePlan | undefined {
   const { node, wasCordoned, reason } = update;
@@ -245,7 +249,9 @@ function planEnd(update: Update, isUpdated: boolean): MaintenancePlan | undefine
   return { isEnd: true, machine: { metadata: marks } };
 }
 
-/** Whether the Node was drained for this update, or its drain has begun. The reason may be that of the update before. */
+/**
+ * Whether the Node was drained for this update, or its drain has begun. The reason may be that of the update before.
+ */
 function hasBegun({ isSelected, reason, result }: Update): boolean {
   const isOfBefore = reason === 'UpdateSuccessful' && result === undefined;
   return isSelected && reason !== undefined && reason !== 'CandidateForUpdate' && !isOfBefore;

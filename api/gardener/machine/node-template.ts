@@ -48,7 +48,10 @@ const Template = z
     return { labels: ofNode, annotations: own, taints: others };
   });
 
-/** What an API server refuses of a nodeTemplate, each with the field, the value and what helps. @param path of the spec that has it */
+/**
+ * What an API server refuses of a nodeTemplate, each with the field, the value and what helps.
+ * @param path of the spec that has it
+ */
 export function problemsOfNodeTemplate(nodeTemplate: NodeTemplateField | undefined, path: string): string[] {
   const { labels: ofNode, annotations: own, taints } = read(nodeTemplate);
   return [
@@ -73,8 +76,8 @@ export function toNodePatch(machine: Machine, node: TemplatedNode, source?: Mach
 }
 
 /**
- * Merge patch that writes the virtual capacity of a class to the Node, with the annotation in which MCM and Millwright find
- * what was written last; undefined: it is so already.
+ * Merge patch that writes the virtual capacity of a class to the Node, with the annotation in which MCM and Millwright
+ * find what was written last; undefined: it is so already.
  */
 function ofCapacity({ nodeTemplate }: MachineClass, node: TemplatedNode): NodePatch | undefined {
   const note = node.metadata.annotations?.[annotations.lastAppliedVirtualCapacity];
@@ -96,9 +99,9 @@ export function toTaintsPatch({ spec }: Machine, node: TemplatedNode): NodePatch
 }
 
 /**
- * Merge patch that gives a Node what the template of its Machine says, but for what an API server would refuse, with the
- * annotation in which MCM and Millwright find what was applied last; undefined: it is so already. An annotation that cannot
- * be read says nothing.
+ * Merge patch that gives a Node what the template of its Machine says, but for what an API server would refuse, with
+ * the annotation in which MCM and Millwright find what was applied last; undefined: it is so already. An annotation
+ * that cannot be read says nothing.
  */
 function ofTemplate(template: unknown, node: TemplatedNode): NodePatch | undefined {
   const wanted = Template.parse(template);

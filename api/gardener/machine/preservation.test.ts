@@ -342,7 +342,9 @@ describe('the marks on a Node', () => {
   });
 });
 
-/** What MCM leaves of a Machine that it has preserved in Failed: v0.62 has cordoned its Node, and v0.63 has tainted it. */
+/**
+ * What MCM leaves of a Machine that it has preserved in Failed: v0.62 has cordoned its Node, and v0.63 has tainted it.
+ */
 describe('what MCM has put on a Node', () => {
   const drained = 'Preserved node drained successfully. Machine preserved until 2030-01-01 05:00:00 +0000 UTC.';
 

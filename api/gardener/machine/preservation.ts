@@ -1,4 +1,6 @@
-/** Preservation of a Machine, as MCM does it: a Machine that has failed, or any other, is kept for people to look at. */
+/**
+ * Preservation of a Machine, as MCM does it: a Machine that has failed, or any other, is kept for people to look at.
+ */
 import type { MaintainedNode, MaintenanceMoment, MaintenancePlan } from '../../dialect.ts';
 import { cordoners, names } from '../../names.ts';
 import { toKubernetesTime } from '../../time.ts';
@@ -39,8 +41,9 @@ export function isKept(node: MaintainedNode): boolean {
 }
 
 /**
- * Plans the next writes. The annotation of the Node decides where there is one, also an empty one, or was one before; then
- * that of the Machine is deleted. The expiry is written first and cleared last, and a change of the timeout does not move it.
+ * Plans the next writes. The annotation of the Node decides where there is one, also an empty one, or was one before;
+ * then that of the Machine is deleted. The expiry is written first and cleared last, and a change of the timeout does
+ * not move it.
  */
 export function planPreservation(
   machine: Machine,
@@ -94,8 +97,9 @@ function endReason({ value, by }: Decision): string {
 }
 
 /**
- * Annotations of the Machine. What the Node says is noted there, so that its owner knows it without the Node; the note says
- * that the Node decides, and goes with the Node's annotation. A Machine that has recovered may be preserved by its set again.
+ * Annotations of the Machine. What the Node says is noted there, so that its owner knows it without the Node; the note
+ * says that the Node decides, and goes with the Node's annotation. A Machine that has recovered may be preserved by its
+ * set again.
  */
 function noteChanges(
   { metadata, status }: Machine,
@@ -167,8 +171,9 @@ function toKeptNode(
 }
 
 /**
- * What is to be written of a cordon, by itself, as the condition says whose it may be: a preservation that ends, or whose
- * machine has recovered, undoes its own, and one that is about to drain notes that the Node is cordoned. undefined: nothing.
+ * What is to be written of a cordon, by itself, as the condition says whose it may be: a preservation that ends, or
+ * whose machine has recovered, undoes its own, and one that is about to drain notes that the Node is cordoned.
+ * undefined: nothing.
  * @param hasBegun whether the expiry is set. MCM cordons after that, and no Node that was preserved before its failure
  */
 function toCordon(
@@ -191,7 +196,10 @@ function toCordon(
   return { ...(isOurs && to(null)), spec: { unschedulable: null } };
 }
 
-/** The Node without a taint of the preservation and its note, which may also be of an in-place update, and with these other changes of its annotations. */
+/**
+ * The Node without a taint of the preservation and its note, which may also be of an in-place update, and with these
+ * other changes of its annotations.
+ */
 function withoutMarks({ metadata, spec }: MaintainedNode, changes: Changes): NonNullable<MaintenancePlan['node']> {
   const present = spec?.taints ?? [];
   const others = present.filter(({ key }) => key !== taints.preserved.key);

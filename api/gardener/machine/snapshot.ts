@@ -141,7 +141,10 @@ function nodeProblemOf({ spec }: Machine): Pick<MachineSnapshot, 'nodeProblem'> 
   return problems.length === 0 ? {} : { nodeProblem: text };
 }
 
-/** MCM reads this annotation of the node template where the class has no placement. What is no JSON the provider refuses. */
+/**
+ * MCM reads this annotation of the node template where the class has no placement. What is no JSON the provider
+ * refuses.
+ */
 function placementOf(text: string | undefined): Pick<MachineSnapshot, 'providerSpecDefaults'> {
   if (text === undefined) return {};
   try {
@@ -179,7 +182,9 @@ export function isTimeout(field: string): boolean {
   return timeouts.some((each) => each === field);
 }
 
-/** What is wrong with the timeouts and limits in the spec of a machine, which is at `path`. Not every CRD refuses it. */
+/**
+ * What is wrong with the timeouts and limits in the spec of a machine, which is at `path`. Not every CRD refuses it.
+ */
 export function limitsProblem(spec: MachineSpec = {}, path: string): string | undefined {
   const isWrong = (text: string) => text.startsWith('-') || !new RegExp(durationPattern).test(text);
   const field = timeouts.find((each) => spec[each] != null && isWrong(spec[each]));

@@ -146,8 +146,9 @@ export const ownerSpec = {
 };
 
 /**
- * What MCM's controllers refuse in the spec of a MachineSet or MachineDeployment, by a line in their log alone (a missing
- * selector makes them panic). Negative replicas are not among these rules: the server refuses them because of `scale`.
+ * What MCM's controllers refuse in the spec of a MachineSet or MachineDeployment, by a line in their log alone (a
+ * missing selector makes them panic). Negative replicas are not among these rules: the server refuses them because of
+ * `scale`.
  */
 export const ownerRules: ValidationRule[] = [
   {

@@ -19,7 +19,9 @@ type DescribeOptions = Options<
   'namespace' | 'installation' | 'output' | (typeof clusterFlags)[number] | (typeof temporalFlags)[number]
 >;
 
-/** The output of `millwright describe`. Throws an Error when the object does not exist or its cluster does not answer. */
+/**
+ * The output of `millwright describe`. Throws an Error when the object does not exist or its cluster does not answer.
+ */
 export async function describe(
   kind: WorkflowKind,
   name: string,

@@ -15,7 +15,10 @@ export interface Finding {
   readonly fix?: string;
 }
 
-/** Oldest versions that Millwright is made for: the rules in its CRDs need the one, its searches for workflows the other. */
+/**
+ * Oldest versions that Millwright is made for: the rules in its CRDs need the one, its searches for workflows the
+ * other.
+ */
 const oldest = { Kubernetes: '1.31.0', Temporal: '1.28.0' } as const;
 
 /** Whether the version of a server is new enough. @param where what follows the version in the message */

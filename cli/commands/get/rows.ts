@@ -104,7 +104,10 @@ function toOwner(
   };
 }
 
-/** The last progress of an owner; or what it waits for, if that began later: its freeze, or the oldest state of a machine. */
+/**
+ * The last progress of an owner; or what it waits for, if that began later: its freeze, or the oldest state of a
+ * machine.
+ */
 function waitingSince(
   owner: OwnerDeployment | OwnerSet,
   { blockedBy }: OwnerState,

@@ -13,7 +13,10 @@ type GetOptions = Options<'namespace' | 'output' | 'watch' | (typeof clusterFlag
 /** How often what is watched is looked at, ms. */
 const lookMs = 500;
 
-/** Prints the list, and with --watch what changes until the process ends. Throws an Error that names objects that do not exist. */
+/**
+ * Prints the list, and with --watch what changes until the process ends. Throws an Error that names objects that do not
+ * exist.
+ */
 export async function get(kind: WorkflowKind, names: readonly string[], options: GetOptions): Promise<void> {
   const { namespace, watch } = options;
   const control = await connectCluster('control', options, 'get');

@@ -1,4 +1,6 @@
-/** `millwright replay`: replays a run from the Temporal server or a file, and reports the first decision that differs. */
+/**
+ * `millwright replay`: replays a run from the Temporal server or a file, and reports the first decision that differs.
+ */
 
 import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
@@ -14,8 +16,8 @@ import { replayText } from './report.ts';
 type ReplayOptions = Options<'export' | 'output' | 'namespace' | 'installation' | (typeof temporalFlags)[number]>;
 
 /**
- * Replays a run and prints the report. Throws NegativeAnswer when a decision differs, and another Error when the run cannot
- * be read or replayed.
+ * Replays a run and prints the report. Throws NegativeAnswer when a decision differs, and another Error when the run
+ * cannot be read or replayed.
  * @param given id of a workflow, or the path of a file that exists
  */
 export async function replay(given: string, runId: string | undefined, options: ReplayOptions): Promise<void> {

@@ -57,8 +57,8 @@ export async function planLive(
 }
 
 /**
- * Plans what `kubectl apply -f` of a manifest would do: the API server answers, in a dry run, what it would store. Throws an
- * Error where the manifest has no deployment, and what the API server refuses.
+ * Plans what `kubectl apply -f` of a manifest would do: the API server answers, in a dry run, what it would store.
+ * Throws an Error where the manifest has no deployment, and what the API server refuses.
  * @param text YAML or JSON, one object or several; of the others only the names of classes count
  * @param namespace of objects that name none
  */

@@ -144,7 +144,10 @@ async function undo(target: RolloutTarget, deployment: OwnerDeployment): Promise
   return `${name}: rolled back to the template of revision ${revisionOf(dialect, set)}`;
 }
 
-/** Replaces the template as a whole, unless the spec has changed since it was read. Changes of the status are no conflict. */
+/**
+ * Replaces the template as a whole, unless the spec has changed since it was read. Changes of the status are no
+ * conflict.
+ */
 async function replaceTemplate(
   target: RolloutTarget,
   { metadata }: OwnerDeployment,
@@ -178,8 +181,8 @@ const startMs = 10_000;
 const lookMs = 500;
 
 /**
- * Waits for the controllers if a workflow is needed and neither that of the deployment nor one of its machines is open: the
- * deployment may have changed just now.
+ * Waits for the controllers if a workflow is needed and neither that of the deployment nor one of its machines is open:
+ * the deployment may have changed just now.
  */
 async function retry(target: RolloutTarget, deployment: OwnerDeployment): Promise<string> {
   return withInstallation(target.options, async (to) => {

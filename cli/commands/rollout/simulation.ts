@@ -1,6 +1,6 @@
 /**
- * What the workflow of a deployment would do, step by step: its own snapshot, plan and writes, on a copy of the cluster in
- * memory. Nothing is written to a cluster.
+ * What the workflow of a deployment would do, step by step: its own snapshot, plan and writes, on a copy of the cluster
+ * in memory. Nothing is written to a cluster.
  */
 import { applyPlan } from '../../../activities/owner/apply.ts';
 import { snapshotOwner } from '../../../activities/owner/index.ts';
@@ -43,7 +43,10 @@ export interface StepCounts {
   readonly available: number;
 }
 
-/** A step, with the counts right after it: no new machine is ready yet, what it deletes still exists, and no agent has begun. */
+/**
+ * A step, with the counts right after it: no new machine is ready yet, what it deletes still exists, and no agent has
+ * begun.
+ */
 export interface SimulatedStep extends StepCounts {
   readonly createSet?: string;
   /** New machines by set. Their names are made when they are created. */
@@ -52,7 +55,9 @@ export interface SimulatedStep extends StepCounts {
   readonly remove: readonly string[];
   /** Names of machines whose turn it is to be updated in place; left out where there are none. */
   readonly select?: readonly string[];
-  /** Names of machines that were updated in place and belong to the set of the current template now; left out likewise. */
+  /**
+   * Names of machines that were updated in place and belong to the set of the current template now; left out likewise.
+   */
   readonly handOver?: readonly string[];
 }
 
@@ -74,8 +79,9 @@ const maxRounds = 100_000;
 const { signal } = new AbortController();
 
 /**
- * Simulates a deployment until nothing is left to do. Each new machine becomes ready, each deletion ends and each selected
- * Node is updated before the next step, and nothing else happens. Machines that ask to be replaced for their health stay.
+ * Simulates a deployment until nothing is left to do. Each new machine becomes ready, each deletion ends and each
+ * selected Node is updated before the next step, and nothing else happens. Machines that ask to be replaced for their
+ * health stay.
  * @param owned sets and machines of its namespace, as they are
  */
 export async function simulate(deployment: OwnerDeployment, owned: OwnedObjects): Promise<Simulation> {

@@ -16,7 +16,9 @@ import { commandLineOf, existing, nameOf, type RolloutTarget, refOf, refuseDelet
 
 /** How often what is watched is looked at, ms: a line for each change of a large rollout would say no more. */
 const lookMs = 1_000;
-/** While the counts change they say enough. The blockers are printed once the counts have not changed for this long, ms. */
+/**
+ * While the counts change they say enough. The blockers are printed once the counts have not changed for this long, ms.
+ */
 const stuckMs = 10_000;
 
 /** Resolves when the rollout is complete, or at once with --watch false; throws an Error when it is late. */

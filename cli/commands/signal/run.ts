@@ -18,8 +18,8 @@ type SignalOptions = Options<'namespace' | 'installation' | (typeof temporalFlag
 type ClusterOptions = Options<(typeof clusterFlags)[number]>;
 
 /**
- * Signals the named machines, and everything with the blocker. Throws an Error that lists machines that are not open, or
- * what could not be signalled, and where the namespace of what is blocked does not exist.
+ * Signals the named machines, and everything with the blocker. Throws an Error that lists machines that are not open,
+ * or what could not be signalled, and where the namespace of what is blocked does not exist.
  */
 export async function retry(
   names: readonly string[],
@@ -41,7 +41,10 @@ export async function retry(
   });
 }
 
-/** Signals a machine that is being deleted, as far as its cluster answers. Throws an Error when it is not, or its workflow is not open. */
+/**
+ * Signals a machine that is being deleted, as far as its cluster answers. Throws an Error when it is not, or its
+ * workflow is not open.
+ */
 export async function drain(
   name: string,
   how: 'force' | 'skip',

@@ -35,7 +35,10 @@ export interface Cause extends CauseGroup {
 const outageRemedy =
   'Find out why the Nodes are gone or not ready. A kubelet registers its Node when it starts. To replace a machine all the same, delete it.';
 
-/** The part of a description for this list: since when, the last error, else what it waits for, and what would unblock it. */
+/**
+ * The part of a description for this list: since when, the last error, else what it waits for, and what would unblock
+ * it.
+ */
 export function toExample(description: MachineDescription | OwnerDescription): Example {
   const { since, lastError } = description;
   const waitsFor =

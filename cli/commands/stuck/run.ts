@@ -28,7 +28,10 @@ type StuckOptions = Options<
   'namespace' | 'installation' | 'output' | (typeof clusterFlags)[number] | (typeof temporalFlags)[number]
 >;
 
-/** The output of the command. Says on standard error which processes are missing. Throws an Error where the namespace is. */
+/**
+ * The output of the command. Says on standard error which processes are missing. Throws an Error where the namespace
+ * is.
+ */
 export async function stuck(options: StuckOptions, rawFlags: RawFlags): Promise<string> {
   return withInstallation(options, async (installation, { namespace }) => {
     const { connection } = installation.client;

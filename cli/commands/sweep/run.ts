@@ -24,8 +24,8 @@ type SweepOptions = Options<'dryRun' | 'namespace' | 'installation' | 'output' |
 
 /**
  * Starts a sweep, or joins an open one that was started by hand. Prints its progress to standard error and then its
- * report. Throws an Error when no worker would run the sweep, when it waits for approval, and when something could not be
- * listed or deleted.
+ * report. Throws an Error when no worker would run the sweep, when it waits for approval, and when something could not
+ * be listed or deleted.
  */
 export async function sweep(options: SweepOptions, rawFlags: RawFlags): Promise<void> {
   const { dryRun, namespace, installation = namespace } = options;
@@ -53,8 +53,8 @@ export async function sweep(options: SweepOptions, rawFlags: RawFlags): Promise<
 }
 
 /**
- * Approves the named orphans at every waiting sweep that lists one of them, and prints the reports of those sweeps. Throws
- * an Error when no sweep lists one of them, and when something could not be listed or deleted.
+ * Approves the named orphans at every waiting sweep that lists one of them, and prints the reports of those sweeps.
+ * Throws an Error when no sweep lists one of them, and when something could not be listed or deleted.
  */
 export async function approve(options: SweepOptions, named: readonly string[]): Promise<void> {
   const { namespace, installation = namespace } = options;

@@ -147,7 +147,9 @@ describe('RunInstances', () => {
 });
 
 describe('an instance', () => {
-  /** Looks at an instance while it shuts down, which takes 2 s. Where a busy machine is late for that, at another one. */
+  /**
+   * Looks at an instance while it shuts down, which takes 2 s. Where a busy machine is late for that, at another one.
+   */
   function whileItShutsDown<T>(look: (id: string, token: string) => Promise<T>) {
     return until('an instance is seen while it shuts down', async () => {
       const request = order();

@@ -226,7 +226,9 @@ const ownFilters: Record<string, (instance: DescribedInstance) => string | undef
   'client-token': ({ clientToken }) => clientToken,
 };
 
-/** moto knows of an instance only whether it is terminated; to leave those out makes a list of the others much faster. */
+/**
+ * moto knows of an instance only whether it is terminated; to leave those out makes a list of the others much faster.
+ */
 function toMotoFilter(filter: Filter): Filter[] {
   const { name, values } = filter;
   if (name !== 'instance-state-name') return Object.hasOwn(ownFilters, name) ? [] : [filter];

@@ -8,7 +8,8 @@ interface Page<T> {
 }
 
 /**
- * Makes the function that cuts a list into pages as EC2 does. A token stands for what was left to show when it was made.
+ * Makes the function that cuts a list into pages as EC2 does. A token stands for what was left to show when it was
+ * made.
  * @param ids name of the parameter that asks for items by id, which EC2 does not take together with MaxResults
  * @param pageSize the most that a page has, whatever MaxResults allows
  */

@@ -1,4 +1,6 @@
-/** The process of the Azure cloud. Prints a line of JSON, `{"url": …, "adminUrl": …}`, when it serves; SIGTERM ends it. */
+/**
+ * The process of the Azure cloud. Prints a line of JSON, `{"url": …, "adminUrl": …}`, when it serves; SIGTERM ends it.
+ */
 import { pino } from 'pino';
 import { z } from 'zod';
 import { count, kubeletFlags, readFlags, startKubeletsFor, stopOnSignal } from '../cloud-process.ts';

@@ -8,7 +8,9 @@ interface Bucket {
   at: number;
 }
 
-/** Requests that are free at once, and those that come back in a second, of each service principal in a subscription. */
+/**
+ * Requests that are free at once, and those that come back in a second, of each service principal in a subscription.
+ */
 const limits: Readonly<Record<Kind, { readonly size: number; readonly perSecond: number }>> = {
   reads: { size: 250, perSecond: 25 },
   writes: { size: 200, perSecond: 10 },

@@ -9,7 +9,10 @@ export interface Seeds extends ArmSeeds {
   readonly ca: string;
 }
 
-/** VMs get their addresses from a network of this cloud's own: clouds may share a cluster. The port makes the difference. */
+/**
+ * VMs get their addresses from a network of this cloud's own: clouds may share a cluster. The port makes the
+ * difference.
+ */
 export function subnetFor(port: number): string {
   const network = port % 2 ** 15;
   return `10.${network >> 7}.${(network & 127) << 1}.0/23`;

@@ -303,7 +303,10 @@ function unauthorized({ action, path }: Call, clientId: string): Refusal {
   return new Refusal(403, 'AuthorizationFailed', message);
 }
 
-/** How a resource provider says that it has too much to do. The compute provider uses the code that it also has for quotas. */
+/**
+ * How a resource provider says that it has too much to do. The compute provider uses the code that it also has for
+ * quotas.
+ */
 function tooMany(action: string, seconds: number): Refusal {
   const headers = { 'retry-after': String(seconds) };
   if (!action.startsWith('Microsoft.Compute/')) {

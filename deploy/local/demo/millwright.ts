@@ -43,7 +43,10 @@ export interface Millwright {
   stop(): Promise<void>;
 }
 
-/** Resolves when Millwright is ready. Throws with the end of its log when it ends before, or is not ready after 2 minutes. */
+/**
+ * Resolves when Millwright is ready. Throws with the end of its log when it ends before, or is not ready after 2
+ * minutes.
+ */
 export async function startMillwright({ dir, print, ...settings }: MillwrightOptions): Promise<Millwright> {
   const logFile = join(dir, 'millwright.log');
   const ports = { port: await freePort(), fleetPort: await freePort() };

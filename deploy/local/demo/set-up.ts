@@ -31,8 +31,8 @@ export const namespace = 'default';
 export const installation = namespace;
 
 /**
- * Starts all parts and prints a tick for each. Appends to `ending` the functions that stop them, to be called in reverse
- * order. Throws with the end of the log of a part that does not start; `ending` then stops the others.
+ * Starts all parts and prints a tick for each. Appends to `ending` the functions that stop them, to be called in
+ * reverse order. Throws with the end of the log of a part that does not start; `ending` then stops the others.
  * @param settings.temporalAddress of another Temporal server, which has a namespace `default`. Default: one is started.
  */
 export async function setUp(

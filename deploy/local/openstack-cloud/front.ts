@@ -65,8 +65,8 @@ const ofConnection = new Set([
 ]);
 
 /**
- * Serves one project of an OpenStack on 127.0.0.1: each service at a path of its own, which its answers name, too, and an
- * admin API. Only what comes through here meets faults.
+ * Serves one project of an OpenStack on 127.0.0.1: each service at a path of its own, which its answers name, too, and
+ * an admin API. Only what comes through here meets faults.
  */
 export async function startFront({ ports, project, port, logger }: FrontOptions) {
   const url = urlOf(port);

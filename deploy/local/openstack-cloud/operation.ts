@@ -17,7 +17,10 @@ const id = /^[0-9a-f]{8}-?(?:[0-9a-f]{4}-?){3}[0-9a-f]{12}$/i;
 const named = new Set(['flavors', 'os-keypairs', 'tags', 'metadata', 'os-extra_specs']);
 const notNamed = new Set(['detail']);
 
-/** `POST /compute/servers` or `GET /volume/volumes/{id}`: without version and project, and with `{id}` for what is named. */
+/**
+ * `POST /compute/servers` or `GET /volume/volumes/{id}`: without version and project, and with `{id}` for what is
+ * named.
+ */
 export function operationOf(method: string, prefix: Prefix, path: string): string {
   const segments = path.split('/').filter((each) => each !== '');
   if (/^v\d/.test(segments[0] ?? '')) segments.shift();

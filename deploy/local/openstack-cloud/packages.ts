@@ -32,8 +32,8 @@ export interface Packages {
 }
 
 /**
- * Downloads and unpacks the packages, once for each user, with their versions in the file `versions` of the cache. It needs
- * no root. Progress goes to standard error. Throws an Error that says what is missing.
+ * Downloads and unpacks the packages, once for each user, with their versions in the file `versions` of the cache. It
+ * needs no root. Progress goes to standard error. Throws an Error that says what is missing.
  */
 export async function ensurePackages(): Promise<Packages> {
   const hash = createHash('sha256').update(names.join()).digest('hex').slice(0, 12);

@@ -149,7 +149,10 @@ async function makeNeutron(place: Place): Promise<void> {
   withDatabase(place.dir, 'neutron', addAgents);
 }
 
-/** Neutron binds ports only on a host with an agent that is alive: none is here, so each has an entry that lives until 2099. */
+/**
+ * Neutron binds ports only on a host with an agent that is alive: none is here, so each has an entry that lives until
+ * 2099.
+ */
 function addAgents(database: DatabaseSync): void {
   const insert = database.prepare(
     `insert into agents (id, agent_type, binary, topic, host, admin_state_up, created_at, started_at, heartbeat_timestamp,

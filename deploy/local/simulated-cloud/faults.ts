@@ -33,8 +33,8 @@ const conditions = {
 };
 
 /**
- * A fault. Those from `capacity` to `ignoreTokens` meet create calls alone; `leak` meets those that create and delete VMs, and
- * `notKept` all that create and delete.
+ * A fault. Those from `capacity` to `ignoreTokens` meet create calls alone; `leak` meets those that create and delete
+ * VMs, and `notKept` all that create and delete.
  */
 export const Fault = z.discriminatedUnion('kind', [
   z.strictObject({ ...latency, ...conditions }).check(checkLatency),

@@ -1,4 +1,7 @@
-/** VMs with their parts, calls and faults of the simulated cloud, kept in a journal. Time alone moves a VM on: nothing ticks here. */
+/**
+ * VMs with their parts, calls and faults of the simulated cloud, kept in a journal. Time alone moves a VM on: nothing
+ * ticks here.
+ */
 import { randomUUID } from 'node:crypto';
 import type { CreateVmBody, PartKind } from '../../../activities/providers/simulated/schema.ts';
 import type { ActiveFault } from '../faults.ts';

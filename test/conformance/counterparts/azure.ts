@@ -31,7 +31,8 @@ const faults: { readonly [K in FaultKind]: (fault: Extract<CloudFault, { kind: K
 export async function startAzureCounterpart(): Promise<Counterpart> {
   const dir = await mkdtemp(join(tmpdir(), 'millwright-conformance-cloud-'));
   const clientSecret = `canary-secret-${randomUUID()}`;
-  // Azure keeps the NIC of a VM that it has refused for 180 s, in which no provider can delete it: no case waits so long.
+  // Azure keeps the NIC of a VM that it has refused for 180 s, in which no provider can delete it: no case waits so
+  // long.
   const timing = { bootMs: 200, deleteMs: 500, nicReservationMs: 0 };
   const cloud = await startAzureCloud({ dir, clientSecret, ...timing, pageSize: 10 });
   const providerSpec = cloud.providerSpec();

@@ -1,7 +1,7 @@
 /**
- * A second API of machines, `fleet.example.org/v1`, as a dialect: a Machine carries its provider, spec and Secret itself,
- * has no phase in its status, gets another VM when its Node is deleted, and its Node is found by provider ID. It proves
- * that a dialect is one folder.
+ * A second API of machines, `fleet.example.org/v1`, as a dialect: a Machine carries its provider, spec and Secret
+ * itself, has no phase in its status, gets another VM when its Node is deleted, and its Node is found by provider ID.
+ * It proves that a dialect is one folder.
  */
 import type { Dialect, OwnerDialect, SourceDialect } from '../../../api/dialect.ts';
 import type { MachineSnapshot, MachineStage } from '../../../api/model/machine.ts';

@@ -1,4 +1,6 @@
-/** A Millwright that serves the fleet API, in the process of the test, with a cloud whose Nodes have names of their own. */
+/**
+ * A Millwright that serves the fleet API, in the process of the test, with a cloud whose Nodes have names of their own.
+ */
 import { boundary } from '../../../activities/boundary.ts';
 import { createVmActivities } from '../../../activities/providers/serve.ts';
 import { createSimulatedProvider } from '../../../activities/providers/simulated/index.ts';

@@ -15,7 +15,9 @@ interface Running {
   readonly className?: string;
 }
 
-/** What tests do with the MachineDeployments of an installation, and ask of them. Their machines have the label `name`. */
+/**
+ * What tests do with the MachineDeployments of an installation, and ask of them. Their machines have the label `name`.
+ */
 export function deploymentVerbs({ namespace, control, story }: Scene) {
   const keyOf = (name: string) => ({ namespace, name });
   const ofDeployment = (name: string) => ({ namespace, labelSelector: `${labels.name}=${name}` });
@@ -77,7 +79,10 @@ export function deploymentVerbs({ namespace, control, story }: Scene) {
       return until(`${count} machines of ${name} are Running`, check, { describe: story });
     },
 
-    /** Waits until a deployment has rolled out its template, and nothing is left of others. @param className of the template */
+    /**
+     * Waits until a deployment has rolled out its template, and nothing is left of others.
+     * @param className of the template
+     */
     async untilComplete(name: string, className?: string, timeoutMs?: number): Promise<MachineDeployment> {
       const check = async (see: (status: MachineDeployment['status']) => unknown) => {
         const deployment = await verbs.deployment(name);

@@ -94,8 +94,8 @@ async function readSource(
 }
 
 /**
- * A bootstrap token in the user data outlasts the creation timeout, which starts again after an outage. The place of the
- * user data stays the same, and with it the request.
+ * A bootstrap token in the user data outlasts the creation timeout, which starts again after an outage. The place of
+ * the user data stays the same, and with it the request.
  */
 async function renewUserData(state: MachineState, attempt: Attempt, doing: string): Promise<Attempt> {
   const { renewUserDataAtMs = Infinity } = attempt;

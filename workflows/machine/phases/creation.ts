@@ -1,6 +1,6 @@
 /**
- * The creation of a VM as a value: what to ask the cloud next, and what an answer makes of it. Pure, because invariant 1
- * rests on it: at most one VM of a Machine survives.
+ * The creation of a VM as a value: what to ask the cloud next, and what an answer makes of it. Pure, because invariant
+ * 1 rests on it: at most one VM of a Machine survives.
  */
 import { failures } from '../../../api/failures.ts';
 import type { EnsureVmRequest, Vm } from '../../../api/provider.ts';
@@ -29,7 +29,10 @@ export type Creation =
       readonly state: 'named';
       /** Left out once its Node has joined. */
       readonly attempt?: Attempt;
-      /** Its Node has joined, so the cloud lists the VM. A later call that is not refused sets it to false: it may create one. */
+      /**
+       * Its Node has joined, so the cloud lists the VM. A later call that is not refused sets it to false: it may
+       * create one.
+       */
       readonly hasJoined: boolean;
     };
 

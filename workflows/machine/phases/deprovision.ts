@@ -18,8 +18,8 @@ import { findVmOwner } from './vm-owner.ts';
 const doing = 'deleting the VM';
 
 /**
- * Deletes the VMs, then the Nodes, then the Secrets that were made for the Machine, then removes the finalizer. A deletion that
- * is forced does not wait for a cluster of the Nodes that does not answer.
+ * Deletes the VMs, then the Nodes, then the Secrets that were made for the Machine, then removes the finalizer. A
+ * deletion that is forced does not wait for a cluster of the Nodes that does not answer.
  */
 export async function deprovision(state: MachineState): Promise<PhaseOutcome> {
   const nodeName = nodeNameOf(state); // its Node may be matched by the VM alone
@@ -63,8 +63,8 @@ async function reportKept(state: MachineState, owner: string): Promise<void> {
 }
 
 /**
- * Reads where its VMs may be. The first call also writes to the status that they are being deleted. Throws where a backup
- * was restored in which the Machine is not being deleted.
+ * Reads where its VMs may be. The first call also writes to the status that they are being deleted. Throws where a
+ * backup was restored in which the Machine is not being deleted.
  */
 async function findPlaces(state: MachineState): Promise<PlacesReading> {
   const { ref, sourceVersion } = state;

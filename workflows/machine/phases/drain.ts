@@ -12,8 +12,8 @@ import { drainNode, forgetDrain } from './node-drain.ts';
 import { findVmOwner } from './vm-owner.ts';
 
 /**
- * Evicts all pods until the drain timeout; then, or when an operator or the Machine asks for force, deletes them. An order
- * that comes in meanwhile interrupts the drain. Safe to repeat: an empty node is drained at once.
+ * Evicts all pods until the drain timeout; then, or when an operator or the Machine asks for force, deletes them. An
+ * order that comes in meanwhile interrupts the drain. Safe to repeat: an empty node is drained at once.
  */
 export async function drain(state: MachineState): Promise<PhaseOutcome> {
   state.deletionSeenMs ??= Date.now();

@@ -34,9 +34,9 @@ function isNodeLost({ machine, node, replacing }: MachineState): boolean {
 }
 
 /**
- * Deletes the VM, forgets it, removes its Node, and starts over as a new Machine does. A run that takes over at any line
- * repeats what is left: the Node keeps its finalizer until the VM is gone, and from then until the end an annotation of the
- * Machine has the provider ID of the VM. A provider ID that is merely missing deletes nothing.
+ * Deletes the VM, forgets it, removes its Node, and starts over as a new Machine does. A run that takes over at any
+ * line repeats what is left: the Node keeps its finalizer until the VM is gone, and from then until the end an
+ * annotation of the Machine has the provider ID of the VM. A provider ID that is merely missing deletes nothing.
  */
 async function replaceVm(state: MachineState): Promise<PhaseOutcome> {
   const doing = 'replacing the VM, because its node was deleted';

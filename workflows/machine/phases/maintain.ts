@@ -1,4 +1,6 @@
-/** Phase maintain: what people or the Machine's owner want to be kept, or updated in place, is so, and drained before. */
+/**
+ * Phase maintain: what people or the Machine's owner want to be kept, or updated in place, is so, and drained before.
+ */
 import { patched } from '@temporalio/workflow';
 import type { MaintainedMachine, MaintenanceDrain } from '../../../activities/machine/maintenance.ts';
 import { stageByNode } from '../../../api/attention.ts';
@@ -28,9 +30,9 @@ const longestResyncMs = 20 * 60_000;
 const retryMs = retryPauseMs({ code: 'Unavailable' }, 'deletion');
 
 /**
- * Writes what the preservation or the in-place update needs, and drains the Node for it: that of a preserved Machine which
- * has failed, and that of one whose turn it is to be updated. Safe to repeat: everything is read before it
- * is written, and an empty Node is drained at once.
+ * Writes what the preservation or the in-place update needs, and drains the Node for it: that of a preserved Machine
+ * which has failed, and that of one whose turn it is to be updated. Safe to repeat: everything is read before it is
+ * written, and an empty Node is drained at once.
  */
 export async function maintain(state: MachineState): Promise<PhaseOutcome> {
   const { preservedUntil, updateDueBy } = state.machine;

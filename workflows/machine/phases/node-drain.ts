@@ -1,4 +1,7 @@
-/** The drain of a Node, whatever it is for: calls the activity until the Node is empty, and waits for budgets in between. */
+/**
+ * The drain of a Node, whatever it is for: calls the activity until the Node is empty, and waits for budgets in
+ * between.
+ */
 import {
   ActivityFailure,
   CancellationScope,
@@ -33,15 +36,18 @@ export interface NodeDrain
   readonly deadlineMs: number;
   /** Whether the drain must not go on as it is. Asked after each change, next to what is the same for all drains. */
   isOver(): boolean;
-  /** Called when a budget that is a mistake begins to block, or a refusal of the API server. Default: it is reported as any other wait. */
+  /**
+   * Called when a budget that is a mistake begins to block, or a refusal of the API server. Default: it is reported as
+   * any other wait.
+   */
   reportMistake?(activity: Activity, message: string): Promise<void>;
   /** Called when it begins to wait for others, for others than before, or for nobody any more. Default: it is shown. */
   reportWait?(activity: Activity): Promise<void>;
 }
 
 /**
- * Drains until the node is empty (`done`), or a change says that the drain must not go on as it is. While only budgets are in
- * the way no activity runs. Throws what the activity fails with.
+ * Drains until the node is empty (`done`), or a change says that the drain must not go on as it is. While only budgets
+ * are in the way no activity runs. Throws what the activity fails with.
  */
 export async function drainNode(state: MachineState, drain: NodeDrain): Promise<PhaseOutcome> {
   const { deadlineMs, force } = drain;
@@ -198,7 +204,9 @@ async function reportWait(state: MachineState, drain: NodeDrain): Promise<void> 
 
 type Volumes = Extract<DrainOutcome, { kind: 'unknownVolumes' }>['volumes'];
 
-/** Which volumes are the cloud's. Where its provider does not say, all are waited for, as VolumeAttachments show them. */
+/**
+ * Which volumes are the cloud's. Where its provider does not say, all are waited for, as VolumeAttachments show them.
+ */
 async function askProvider(state: MachineState, doing: string, volumes: Volumes): Promise<KnownVolumes> {
   const readPlaces = () => kubernetes.readPlaces(state.ref, state.machine.source);
   const { places } = await untilAnswered(state, doing, readPlaces);

@@ -1,4 +1,7 @@
-/** How a creation ends whose VM cannot have its Node: there is another one under the name, or the VM is another Machine's. */
+/**
+ * How a creation ends whose VM cannot have its Node: there is another one under the name, or the VM is another
+ * Machine's.
+ */
 import type { Place } from '../../../api/model/source.ts';
 import type { Vm } from '../../../api/provider.ts';
 import { kubernetes, kubernetesSteps } from '../kubernetes.ts';
@@ -34,7 +37,9 @@ export async function failWithoutNode(
   return fail(state, { kind: 'claimNode', code: 'Internal', message }, 'StaleNode');
 }
 
-/** Until its VM is gone, a kubelet may register this Node, once the name is free: then the Node goes with the Machine. */
+/**
+ * Until its VM is gone, a kubelet may register this Node, once the name is free: then the Node goes with the Machine.
+ */
 async function rememberNode(state: MachineState, nodeName: string): Promise<void> {
   state.leftNodes = [...state.leftNodes, nodeName];
   const step = () => kubernetes.rememberNodes(state.ref, [nodeName]);

@@ -35,8 +35,8 @@ import { deleteVmIn } from './vm-deletion.ts';
 import { findVmOwner } from './vm-owner.ts';
 
 /**
- * Asks the cloud for the VM until the Machine names it, and again with growing pauses until its Node has joined, so that a
- * VM that failed or vanished is noticed. Safe to repeat: the VM is found by the Machine's UID.
+ * Asks the cloud for the VM until the Machine names it, and again with growing pauses until its Node has joined, so
+ * that a VM that failed or vanished is noticed. Safe to repeat: the VM is found by the Machine's UID.
  */
 export async function provision(state: MachineState): Promise<PhaseOutcome> {
   if (isPastCreation(state.machine.stage)) return done;
@@ -67,7 +67,9 @@ export async function provision(state: MachineState): Promise<PhaseOutcome> {
   return takeVm(state, attempt, stored ?? (answer as Vm), doing);
 }
 
-/** Whether what was refused is not what the source says: a run that was lost had asked with the source as it was before. */
+/**
+ * Whether what was refused is not what the source says: a run that was lost had asked with the source as it was before.
+ */
 function isCorrected({ creation, reading }: MachineState): boolean {
   return creation.state === 'asked' && nextAsk(creation, reading?.version).kind === 'new';
 }
@@ -83,7 +85,9 @@ function hasLostStatus(state: MachineState): boolean {
   return stage === 'new' && wasNamedBefore(state) && limits.hasNoNode !== true;
 }
 
-/** Whether its VM was made for this very object, which was not restored: what was lost are the first status and the run. */
+/**
+ * Whether its VM was made for this very object, which was not restored: what was lost are the first status and the run.
+ */
 function isFirst({ machine }: MachineState): boolean {
   return machine.nodeNotBefore !== undefined && patched('vm-without-first-status');
 }
@@ -94,8 +98,8 @@ function hasJoinedBefore({ machine, joinedVm }: MachineState): boolean {
 }
 
 /**
- * Its Node may have joined long ago, so the creation timeout does not count: from here on the machine is an unhealthy one, which
- * its owner replaces if that is no outage.
+ * Its Node may have joined long ago, so the creation timeout does not count: from here on the machine is an unhealthy
+ * one, which its owner replaces if that is no outage.
  */
 async function watchRestored(state: MachineState, how: string): Promise<PhaseOutcome> {
   await report(state, watching(state), {
@@ -138,7 +142,10 @@ async function takeVm(state: MachineState, attempt: Attempt, answer: Vm, doing: 
   return done;
 }
 
-/** A machine of which the API server does not keep which VM it has cannot join: it is asked to again, until the creation timeout. */
+/**
+ * A machine of which the API server does not keep which VM it has cannot join: it is asked to again, until the creation
+ * timeout.
+ */
 async function failIfNotNamed(state: MachineState, { providerID }: Vm): Promise<PhaseOutcome> {
   if (Date.now() < creationDeadlineMs(state) || !patched('late-without-its-name')) return again;
   if (state.machine.providerID !== undefined) return again; // it names another VM
@@ -203,7 +210,10 @@ function storedVm({ providerID, nodeName }: MachineSnapshot): Vm | undefined {
   return { state: 'creating', providerID, addresses: [], ...(nodeName !== undefined && { nodeName }) };
 }
 
-/** A Machine that names a VM waits for its Node whatever the cloud says, unless that is that there is no room for the VM. */
+/**
+ * A Machine that names a VM waits for its Node whatever the cloud says, unless that is that there is no room for the
+ * VM.
+ */
 async function refused(state: MachineState, doing: string, failure: Failure): Promise<PhaseOutcome> {
   const hasNoRoom = failure.code === 'ResourceExhausted' && patched('no-room-for-a-named-vm');
   if (state.creation.state !== 'named' || hasNoRoom) {
@@ -223,8 +233,8 @@ async function refused(state: MachineState, doing: string, failure: Failure): Pr
 }
 
 /**
- * An outage of the cloud does not count towards the creation timeout: another machine would fail as well. An error that its
- * provider does not know is an answer.
+ * An outage of the cloud does not count towards the creation timeout: another machine would fail as well. An error that
+ * its provider does not know is an answer.
  */
 function noteCloud(state: MachineState, answer: Vm | Failure): void {
   const isDown = 'code' in answer && (isOutage(answer) || isOutageToOlderRuns(answer));
@@ -237,8 +247,8 @@ function isOutageToOlderRuns({ code }: Failure): boolean {
 }
 
 /**
- * Whether another Node already has the name that the cloud gave. Some clouds make names from addresses: then the Node may be
- * left over from a deleted VM. One with the Machine's name may have joined already: the next phase looks at it.
+ * Whether another Node already has the name that the cloud gave. Some clouds make names from addresses: then the Node
+ * may be left over from a deleted VM. One with the Machine's name may have joined already: the next phase looks at it.
  */
 async function isNodeTaken(state: MachineState, { providerID, nodeName }: Vm): Promise<boolean> {
   if (nodeName === undefined || nodeName === state.machine.nodeName || nodeName === state.ref.name) return false;

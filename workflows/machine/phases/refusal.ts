@@ -9,8 +9,9 @@ import { type MachineState, StaleStateError, timeIn } from '../state.ts';
 import { refresh } from '../wait.ts';
 
 /**
- * A creation step was refused: that is reported, and the workflow waits for a change or a while. Past the creation timeout
- * the machine has failed instead, but not because of an outage of the cloud: another machine would have the same.
+ * A creation step was refused: that is reported, and the workflow waits for a change or a while. Past the creation
+ * timeout the machine has failed instead, but not because of an outage of the cloud: another machine would have the
+ * same.
  */
 export async function creationRefused(
   state: MachineState,
@@ -40,16 +41,16 @@ export async function creationRefused(
 }
 
 /**
- * When the Node has to have joined, ms since the epoch. It counts from when the Machine was first read, or from the last
- * outage. Not from `createdAt`, which is another clock's.
+ * When the Node has to have joined, ms since the epoch. It counts from when the Machine was first read, or from the
+ * last outage. Not from `createdAt`, which is another clock's.
  */
 export function creationDeadlineMs({ machine, outageEndMs }: MachineState): number {
   return outageEndMs + machine.limits.creationSeconds * 1_000;
 }
 
 /**
- * Past the creation timeout the machine has failed, and its owner replaces it. Before that everything is read again: what
- * is known may be older than an outage that nobody noticed.
+ * Past the creation timeout the machine has failed, and its owner replaces it. Before that everything is read again:
+ * what is known may be older than an outage that nobody noticed.
  */
 export async function failIfLate(
   state: MachineState,

@@ -48,7 +48,9 @@ function stageOf({ machine, node }: MachineState): MachineStage {
   return isRecent && !patched('unhealthy-without-its-node') ? machine.stage : stage;
 }
 
-/** Whether a backup from before the deletion of a Machine was restored that has no Node: only its cloud knows of its VM. */
+/**
+ * Whether a backup from before the deletion of a Machine was restored that has no Node: only its cloud knows of its VM.
+ */
 function isKeptVm({ machine: { stage, limits } }: MachineState): boolean {
   return limits.hasNoNode === true && stage === 'deleting' && patched('kept-vm-without-a-node');
 }
@@ -78,7 +80,9 @@ function updating(state: MachineState): Activity {
   return { doing, waitingFor, until, ...(blockedOn && { blockedOn }), ...(unblock !== undefined && { unblock }) };
 }
 
-/** The same wait, which also ends when a preservation or an in-place update is over, and when a short run is to start. */
+/**
+ * The same wait, which also ends when a preservation or an in-place update is over, and when a short run is to start.
+ */
 function orEarlier({ shortRunAtMs, machine }: MachineState, outcome: PhaseOutcome): PhaseOutcome {
   const { preservedUntil = '', updateDueBy = '' } = machine;
   const dueMs = [preservedUntil, updateDueBy].map((time) => Date.parse(time)).filter((ms) => ms > Date.now());

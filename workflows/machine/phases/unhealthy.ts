@@ -12,8 +12,8 @@ import { refresh, untilAnswered } from '../wait.ts';
 const outagePauseMs = 60_000;
 
 /**
- * Waits for the Node to become healthy until the health timeout. Then the machine asks to be replaced, and fails when its
- * owner has decided so. Nobody decides for one without an owner: that fails unless many Nodes are unhealthy.
+ * Waits for the Node to become healthy until the health timeout. Then the machine asks to be replaced, and fails when
+ * its owner has decided so. Nobody decides for one without an owner: that fails unless many Nodes are unhealthy.
  */
 export async function watchUnhealthy(state: MachineState): Promise<PhaseOutcome> {
   const { machine } = state;
@@ -72,8 +72,8 @@ function waitingForOwner(state: MachineState): Activity {
 }
 
 /**
- * When the machine asks to be replaced, ms since the epoch: a health timeout after it became unhealthy, or after the last
- * outage. Infinity: never.
+ * When the machine asks to be replaced, ms since the epoch: a health timeout after it became unhealthy, or after the
+ * last outage. Infinity: never.
  */
 function healthDeadlineMs({ machine: { stageSince, limits }, outageEndMs }: MachineState): number {
   if (limits.healthSeconds === undefined) return Number.POSITIVE_INFINITY;

@@ -10,8 +10,8 @@ import { mayHaveVm } from './creation.ts';
 import { creationRefused } from './refusal.ts';
 
 /**
- * What is known to be wrong never reaches a cloud. The finalizer and the place of the VM are written together, before any
- * call to a cloud. Safe to repeat; once a VM is known it only adds a missing finalizer.
+ * What is known to be wrong never reaches a cloud. The finalizer and the place of the VM are written together, before
+ * any call to a cloud. Safe to repeat; once a VM is known it only adds a missing finalizer.
  */
 export async function validate(state: MachineState): Promise<PhaseOutcome> {
   const { machine } = state;

@@ -114,7 +114,10 @@ export async function deleteVms(
   return waitFor(pauseMs);
 }
 
-/** From when on people have to see that a cloud does not finish a deletion that it has accepted, ms. Most take a minute or two. */
+/**
+ * From when on people have to see that a cloud does not finish a deletion that it has accepted, ms. Most take a minute
+ * or two.
+ */
 const lateDeletionMs = 10 * 60_000;
 
 /** The VM is the Machine's from here on: the deletion begins again, and drains its Node first. */

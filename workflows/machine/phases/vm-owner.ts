@@ -5,8 +5,8 @@ import { isForceWanted, type MachineState } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
 
 /**
- * Name of another Machine that has the VM which this one names; undefined: it is this one's. With a Node that is marked as
- * this one's it is, and nobody is asked.
+ * Name of another Machine that has the VM which this one names; undefined: it is this one's. With a Node that is marked
+ * as this one's it is, and nobody is asked.
  * @param purpose the answer counts for this alone: other Machines come and go during a creation or a drain
  */
 export async function findVmOwner(

@@ -1,4 +1,7 @@
-/** What the client sends, and what it makes of the answers. That OpenStack understands it: test/end-to-end/openstack.test.ts. */
+/**
+ * What the client sends, and what it makes of the answers. That OpenStack understands it:
+ * test/end-to-end/openstack.test.ts.
+ */
 import { createServer } from 'node:http';
 import { createServer as createTlsServer, type Server } from 'node:https';
 import type { AddressInfo } from 'node:net';

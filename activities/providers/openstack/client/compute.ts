@@ -3,8 +3,8 @@ import { OpenstackError } from './errors.ts';
 import type { Query, Service, ServiceKind } from './service.ts';
 
 /**
- * The first microversion, which every nova since Kilo has: all that is used here is in it. It is asked for by name, so that no
- * release may choose another.
+ * The first microversion, which every nova since Kilo has: all that is used here is in it. It is asked for by name, so
+ * that no release may choose another.
  */
 export const microversion = '2.1';
 

@@ -71,7 +71,10 @@ function toError(service: string, status: number, headers: HttpAnswer['headers']
   });
 }
 
-/** `{"badRequest": {"message"}}` of nova and cinder, `{"NeutronError": {"type"}}`, `{"error": {"title"}}` of keystone, flat of glance. */
+/**
+ * `{"badRequest": {"message"}}` of nova and cinder, `{"NeutronError": {"type"}}`, `{"error": {"title"}}` of keystone,
+ * flat of glance.
+ */
 function readBody(body: string): { code?: string | undefined; message?: string } {
   let json: unknown;
   try {

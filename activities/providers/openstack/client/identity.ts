@@ -46,7 +46,9 @@ export interface Token {
 
 export type Tokens = ReturnType<typeof createTokens>;
 
-/** A token is replaced before it expires: after this share of its life, but not longer before than `longestMarginMs`. */
+/**
+ * A token is replaced before it expires: after this share of its life, but not longer before than `longestMarginMs`.
+ */
 const usedShare = 0.9;
 const longestMarginMs = 300_000;
 

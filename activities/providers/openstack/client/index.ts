@@ -1,6 +1,6 @@
 /**
- * A client for keystone v3, and for the requests to nova, neutron, glance and cinder that a machine controller needs. It
- * imports nothing of Millwright.
+ * A client for keystone v3, and for the requests to nova, neutron, glance and cinder that a machine controller needs.
+ * It imports nothing of Millwright.
  */
 import { computeKind, createCompute } from './compute.ts';
 import { createHttp, type TlsOptions } from './http.ts';
@@ -33,8 +33,8 @@ export interface OpenstackOptions {
 export type Openstack = ReturnType<typeof createOpenstack>;
 
 /**
- * Makes a client, and sends nothing. The first request gets a token, which is replaced before it expires or when a service
- * refuses it. Every function takes a signal and throws OpenstackError, NoAnswerError or NotInCatalogueError.
+ * Makes a client, and sends nothing. The first request gets a token, which is replaced before it expires or when a
+ * service refuses it. Every function takes a signal and throws OpenstackError, NoAnswerError or NotInCatalogueError.
  */
 export function createOpenstack({
   authUrl,
