@@ -327,8 +327,8 @@ describe('actOnOwner', () => {
     expect(first.notKept).toContain(`machine set ${set?.metadata.name}: {"metadata":{"annotations":{`);
     expect(set?.metadata.annotations).not.toHaveProperty([names.failedAttempts]);
 
-    const { until: _, ...begun } = recorded!;
-    const second = await failOne({ [set!.metadata.name]: begun });
+    const { until: _, ...underWay } = recorded!;
+    const second = await failOne({ [set!.metadata.name]: underWay });
     expect(second.attempts).toMatchObject({ [set!.metadata.name]: { count: 2, since: recorded?.since } });
   });
 

@@ -94,7 +94,7 @@ export interface FailedAttempts {
   readonly until?: string;
   /** Why a machine has failed, for people. */
   readonly reason: string;
-  /** Template and replicas: a change of either starts anew. */
+  /** Template and replicas: a change of either starts a new count. */
   readonly about: string;
 }
 

@@ -163,7 +163,7 @@ function countTries(timeMs: number): number {
  * much.
  */
 const needs = { writes: { life: 15, tried: 3 }, requests: { life: 30, tried: 10 } } as const;
-/** It begins anew with another state: a machine joins and then runs; before that a set and its machine are made. */
+/** Another state starts a new count: a machine joins and then runs; before that a set and its machine are made. */
 const triesOf = (row: Row) => countTries(minuteMs) + (row.ofOwner ? 4 : 2) * countTries(1);
 const most = (row: Row, what: keyof typeof needs) =>
   (row.ofOwner ? 3 : 1) * needs[what].life + triesOf(row) * needs[what].tried;

@@ -80,7 +80,7 @@ const exceptions: readonly Exception[] = [
   { path: /^Machine\.spec\.healthTimeout$/, reason: 'MCM is given a short one, so that its machines fail soon' },
   {
     path: /\.status\.(\w*[rR]eplicas|lastOperation\..*)$/,
-    reason: 'the rollouts are played without counts, because Millwright counts anew',
+    reason: 'the rollouts are played without counts, because Millwright counts them itself',
     of: Object.keys(left),
   },
   {

@@ -13,7 +13,7 @@ import type { McmProcesses } from './mcm-processes.ts';
 import { inPlace, resting } from './mcm-states.ts';
 import type { ObjectHistory } from './object-history.ts';
 
-/** Flags of MCM with which this takes a minute, and of which no timeout ends a state. */
+/** Flags of MCM: a short period of its freezes, and a creation timeout that is longer than the test. */
 export const mcmFlags = {
   machineControllerManager: [
     ...['--kube-api-qps', '300', '--kube-api-burst', '600'],

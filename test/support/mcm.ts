@@ -181,7 +181,7 @@ export function playMcm({ namespace, control, target, cloud }: Installation) {
 
     /**
      * A MachineDeployment with its MachineSet, without a rollout: so many of its machines are available.
-     * @param frozenAt with so many machines it was frozen. Left out: it is not
+     * @param frozenAt how many machines it had when it was frozen; left out: it is not frozen
      */
     async deployment(name: string, replicas: number, available: number, frozenAt?: number): Promise<McmSet> {
       const isFrozen = frozenAt !== undefined;

@@ -201,10 +201,10 @@ describe('a step of which the API server keeps nothing', () => {
   });
 
   it('is followed by a pause of its own, where it was to record one before the next machines', async () => {
-    const begun = { count: 1, since: '2026-01-01T00:00:00Z', reason: 'no key', about: 'hash/3' };
+    const underWay = { count: 1, since: '2026-01-01T00:00:00Z', reason: 'no key', about: 'hash/3' };
     const until = new Date(workflows.now() + 100_000).toISOString();
     const failed = { view: with1({ failed: 1, available: 2 }), candidates: [{ ...machine, failed: true }] };
-    result = { attempts: { 'pool-1': { ...begun, until } } };
+    result = { attempts: { 'pool-1': { ...underWay, until } } };
     afterStep = () => {
       reading = { view: with1({ total: 2, active: 2, available: 2, starting: 1 }) };
       result = {};
@@ -214,7 +214,7 @@ describe('a step of which the API server keeps nothing', () => {
     expect(plans).toMatchObject([{ remove: [{ failed: true }] }]);
     expect((await described()).waitsFor).toContain('no Node has joined in the last attempt: no key');
     await workflows.temporal.advance(5_000);
-    expect(plans[1]).toMatchObject({ create: [{ set: 'pool-1' }], attempts: { 'pool-1': begun } });
+    expect(plans[1]).toMatchObject({ create: [{ set: 'pool-1' }], attempts: { 'pool-1': underWay } });
     expect(plans[1]?.attempts?.['pool-1']).not.toHaveProperty('until');
   });
 

@@ -143,8 +143,8 @@ async function carryOut(run: OwnerRun, view: OwnerView, plan: OwnerPlan): Promis
 function ownAttempts({ attempts }: OwnerRun): Pick<OwnerPlan, 'attempts'> {
   if (attempts.size === 0) return {};
   const own = [...attempts].map(([set, recorded]) => {
-    const { until: _, ...begun } = recorded;
-    return [set, begun] as const;
+    const { until: _, ...underWay } = recorded;
+    return [set, underWay] as const;
   });
   return { attempts: Object.fromEntries(own) };
 }
