@@ -303,33 +303,40 @@ describe('actOnOwner', () => {
     expect(reasons).not.toContain('ReplacingMachine');
   });
 
-  it('answers with the failed attempts that the API server does not keep on a set, and counts on from those of the run', async () => {
+  it('goes on from the failed attempts that the run knows, where the API server does not keep them on a set', async () => {
     const ref = await newDeployment({ replicas: 1 });
     const patch: KubeClient['patch'] = (resource, key, sent, options) => {
       const { metadata, ...rest } = sent.body as { metadata?: { annotations?: object } };
       const annotations = { ...metadata?.annotations, [names.failedAttempts]: undefined };
       return client.patch(resource, key, mergePatch({ ...rest, metadata: { ...metadata, annotations } }), options);
     };
-    const { actOnOwner } = activitiesOf({ ...client, patch });
-    const failOne = async (attempts: OwnerPlan['attempts']) => {
+    const { actOnOwner, observeOwner } = activitiesOf({ ...client, patch });
+    const act = async (attempts: OwnerPlan['attempts'] = {}) =>
+      actOnOwner(ref, 'MachineDeployment', { ...(await planFor(ref)), attempts });
+    const failOne = async (attempts?: OwnerPlan['attempts']) => {
       await settle(ref);
       const [machine] = await own();
       const lastOperation = { type: 'Create', state: 'Failed', description: 'the VM has failed' };
       const failed = mergePatch({ status: { currentStatus: { phase: 'Failed' }, lastOperation } });
       await client.patch(machines, machine!.metadata, failed, { subresource: 'status' });
-      return actOnOwner(ref, 'MachineDeployment', { ...(await planFor(ref)), ...(attempts && { attempts }) });
+      return act(attempts);
     };
 
-    const first = await failOne(undefined);
+    const first = await failOne();
     const [set] = await sets();
-    const { [set!.metadata.name]: recorded } = first.attempts ?? {};
+    const { name } = set!.metadata;
+    const recorded = first.attempts?.[name];
     expect(recorded).toMatchObject({ count: 1, reason: 'the VM has failed', until: expect.any(String) });
-    expect(first.notKept).toContain(`machine set ${set?.metadata.name}: {"metadata":{"annotations":{`);
+    expect(first.notKept).toContain(`machine set ${name}: {"metadata":{"annotations":{`);
     expect(set?.metadata.annotations).not.toHaveProperty([names.failedAttempts]);
+    const paused = await observeOwner(ref, 'MachineDeployment', 0, { attempts: { [name]: recorded! } });
+    expect(paused?.view.sets).toMatchObject([{ failedAttempts: { count: 1, isPaused: true } }]);
 
     const { until: _, ...underWay } = recorded!;
-    const second = await failOne({ [set!.metadata.name]: underWay });
-    expect(second.attempts).toMatchObject({ [set!.metadata.name]: { count: 2, since: recorded?.since } });
+    expect((await act({ [name]: recorded! })).attempts).toEqual({ [name]: underWay });
+    expect((await failOne({ [name]: recorded! })).attempts).toBeUndefined(); // the same attempt
+    const second = await failOne({ [name]: underWay });
+    expect(second.attempts).toMatchObject({ [name]: { count: 2, since: recorded?.since } });
   });
 
   it('records on a set that machines have failed without having joined, once for a try, and forgets it when one joins', async () => {

@@ -1,6 +1,7 @@
 /** Applies a plan for an owner of machines: creates, scales and deletes sets and machines. */
 import type {
   Candidate,
+  FailedAttempts,
   MachineBehind,
   OwnerPlan,
   PlannedCreation,
@@ -10,7 +11,7 @@ import { names } from '../../api/names.ts';
 import type { KubeObject } from '../../api/objects.ts';
 import { replicasAnnotations } from '../../api/owner/bounds.ts';
 import { encodeCreation, isRecorded, recordedCreation } from '../../api/owner/creations.ts';
-import { attemptsAnnotation, withNextAttempt } from '../../api/owner/failed-attempts.ts';
+import { attemptsAnnotation, nextAttempt, withKnownAttempts } from '../../api/owner/failed-attempts.ts';
 import { limitsOf } from '../../api/owner/limits.ts';
 import { toNewMachine, toNewMachineSet } from '../../api/owner/new-objects.ts';
 import type { OwnerDeployment, OwnerSet } from '../../api/owner/objects.ts';
@@ -21,7 +22,7 @@ import { isAlreadyExists, StatusError } from '../../kube/errors.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { ignoreGoneOrChanged, update } from '../../kube/update.ts';
 import { adoptSets, changeOwners, markMachines } from './adoption.ts';
-import { recordAttempts } from './failed-attempts.ts';
+import { noteAttempts, recordAttempts } from './failed-attempts.ts';
 import { addFinalizers, release, removeFinalizer } from './finalizers.ts';
 import { updateInPlace } from './in-place.ts';
 import { noteKept, reportNotKept } from './not-kept.ts';
@@ -207,6 +208,7 @@ async function changeSet(step: Step, { deployment }: Owner, name: string, scaled
   let isAsPlanned = false;
   let isScaled = false;
   let replicasBefore = 0;
+  let attempts: FailedAttempts | null | undefined;
   const settingsNow = (set: OwnerSet) =>
     scale?.settings && deployment !== undefined ? settingsOfSet(api, deployment, set) : undefined;
   const changed = await update(deps.control, sets, key, (set) => {
@@ -217,12 +219,14 @@ async function changeSet(step: Step, { deployment }: Owner, name: string, scaled
     replicasBefore = set.spec?.replicas ?? 0;
     isScaled = scale !== undefined && scale.replicas !== replicasBefore;
     const isCompleted = recorded !== undefined && recorded === scale?.completed;
+    const known = withKnownAttempts(set, plan.attempts?.[name]);
+    attempts = scale?.forgetsAttempts ? null : creation && nextAttempt(known);
     const annotations = {
       ...(scale !== undefined &&
         deployment !== undefined &&
         replicasAnnotations(api, deployment, scale.announcedReplicas)),
       ...(isCompleted && { [names.creating]: null }),
-      ...(scale?.forgetsAttempts ? attemptsAnnotation(undefined) : creation && withNextAttempt(set)),
+      ...(attempts !== undefined && attemptsAnnotation(attempts)),
       ...(creation !== undefined && { [names.creating]: encodeCreation(creation) }),
     };
     const settings = settingsNow(set);
@@ -233,6 +237,7 @@ async function changeSet(step: Step, { deployment }: Owner, name: string, scaled
   });
   const { generation = before } = changed?.metadata ?? {};
   noteSet(step, name, changed);
+  if (changed !== undefined && isAsPlanned && attempts !== undefined) noteAttempts(step, name, attempts);
   if (changed !== undefined && isAsPlanned) noteKept(step, `machine set ${name}`, settingsNow(changed));
   if (!isAsPlanned || generation === before || deployment === undefined) return;
   scaled.set(name, generation);

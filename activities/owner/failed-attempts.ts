@@ -1,7 +1,7 @@
 /** Records on sets that their machines have failed without having joined: the next ones have to wait. */
 import type { Candidate, FailedAttempts } from '../../api/model/owner.ts';
 import { names } from '../../api/names.ts';
-import { afterFailures, attemptsAnnotation, attemptsText } from '../../api/owner/failed-attempts.ts';
+import { afterFailures, attemptsAnnotation, attemptsText, withKnownAttempts } from '../../api/owner/failed-attempts.ts';
 import { update } from '../../kube/update.ts';
 import { temporalNowMs } from '../boundary.ts';
 import { noteKept } from './not-kept.ts';
@@ -19,14 +19,21 @@ export async function recordAttempts(step: Step, owner: Owner, failed: readonly 
     let attempts: FailedAttempts | undefined;
     const written = await update(deps.control, sets, { namespace: ref.namespace, name, uid }, (set) => {
       const seconds = api.owner.template.creationSecondsOf(set) ?? deps.defaults.creationSeconds;
-      const own = plan.attempts?.[name];
-      attempts = afterFailures({ ...api, nowMs: temporalNowMs() }, set, replicas, failures, seconds, own);
+      const known = withKnownAttempts(set, plan.attempts?.[name]);
+      attempts = afterFailures({ ...api, nowMs: temporalNowMs() }, known, replicas, failures, seconds);
       return attempts && { metadata: { annotations: attemptsAnnotation(attempts) } };
     });
-    const note = attempts && attemptsText(name, attempts);
+    if (attempts === undefined || written === undefined) continue;
+    const note = attemptsText(name, attempts);
     if (note !== undefined) recordOnOwner(step, owner, 'CreationPaused', note);
-    if (attempts === undefined || written?.metadata.annotations?.[names.failedAttempts] !== undefined) continue;
-    noteKept(step, `machine set ${name}`, { metadata: { annotations: attemptsAnnotation(attempts) } });
-    step.attempts = { ...step.attempts, [name]: attempts };
+    noteAttempts(step, name, attempts);
+    const annotation = attemptsAnnotation(attempts);
+    const isKept = written.metadata.annotations?.[names.failedAttempts] === annotation[names.failedAttempts];
+    if (!isKept) noteKept(step, `machine set ${name}`, { metadata: { annotations: annotation } });
   }
+}
+
+/** Notes what the run has to know of a set from now on. @param attempts null: nothing any more */
+export function noteAttempts(step: Step, set: string, attempts: FailedAttempts | null): void {
+  step.attempts = { ...step.attempts, [set]: attempts };
 }

@@ -8,8 +8,9 @@ import { adoptableSets, readOwnerChanges, selects } from '../../api/owner/adopti
 import { findBlockers } from '../../api/owner/blockers.ts';
 import { machinesBehind, toCandidates } from '../../api/owner/candidates.ts';
 import { recordedCreation, toPendingCreations } from '../../api/owner/creations.ts';
+import { withKnownAttempts } from '../../api/owner/failed-attempts.ts';
 import { readHealth } from '../../api/owner/health.ts';
-import type { OwnerDeployment } from '../../api/owner/objects.ts';
+import type { OwnerDeployment, OwnerSet } from '../../api/owner/objects.ts';
 import { controllerOf } from '../../api/owner/ownership.ts';
 import { readPreservations } from '../../api/owner/preservation.ts';
 import { newSetName, templateHash } from '../../api/owner/template.ts';
@@ -28,7 +29,7 @@ import {
   type StepResult,
 } from './step.ts';
 
-export type { OwnerDeps, OwnerKind };
+export type { OwnerDeps, OwnerKind, StepResult };
 export type OwnerActivities = ReturnType<typeof createOwnerActivities>;
 
 /** Most candidates of one reading: more than a step deletes would only fill the history. */
@@ -101,17 +102,20 @@ export async function snapshotOwner(
   const { ref } = context;
   const api = { ...context.api, nowMs };
   const { namespace } = ref;
-  const owner = await readOwner(context);
-  if (owner === undefined) return null;
+  const withAttempts = (set: OwnerSet) => withKnownAttempts(set, last?.attempts?.[set.metadata.name]);
+  const read = await readOwner(context);
+  if (read === undefined) return null;
+  const owner = read.set ? { ...read, set: withAttempts(read.set) } : read;
   const isLastReader = last?.reader === reader.id;
   const labels = (owner.deployment ?? owner.set).spec?.selector?.matchLabels;
-  const sets = owner.set
+  const listed = owner.set
     ? [owner.set]
     : await reader.read({
         ...{ resource: context.sets, namespace, owners: [ref.uid], labels, isLastReader },
         names: [setNameOf(api, owner.deployment)], // the last step may have created it
         seen: last?.sets,
       });
+  const sets = owner.set ? listed : listed.map(withAttempts);
   const own = sets.filter((set) => set === owner.set || controllerOf(set) === ref.uid);
   const machines = await reader.read({
     resource: api.kinds.machine,

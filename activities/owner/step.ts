@@ -63,8 +63,8 @@ export interface StepResult {
   readonly rolledBack?: string;
   /** What settings of machines the API server does not keep, for people; left out where it keeps all. */
   readonly notKept?: string;
-  /** Failed attempts of sets, by name, that it does not keep; left out where there are none. */
-  readonly attempts?: Readonly<Record<string, FailedAttempts>>;
+  /** Failed attempts that were recorded on sets, by name; null: they count no more. Left out where there are none. */
+  readonly attempts?: Readonly<Record<string, FailedAttempts | null>>;
   /** A limit of the namespace keeps machines from being created; left out where none does. */
   readonly limited?: LimitWait & { readonly names: readonly string[] };
 }
@@ -75,8 +75,8 @@ export interface Step extends OwnerContext {
   readonly signal: AbortSignal;
   /** Settings that are not kept, each with its object. */
   notKept?: string[];
-  /** Failed attempts of sets, by name, that are not kept. */
-  attempts?: Readonly<Record<string, FailedAttempts>>;
+  /** Failed attempts that were recorded on sets, by name; null: they count no more. */
+  attempts?: Readonly<Record<string, FailedAttempts | null>>;
   /** What was read of the owner and its sets last: it serves for a while. */
   reading?: Reading;
 }

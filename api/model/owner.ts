@@ -341,6 +341,8 @@ export interface LastSeen {
   /** How many a watcher has seen since, if it has. From a cache: it may be too much or too little. */
   readonly sets?: number;
   readonly machines?: number;
+  /** Failed attempts of sets, by name, as it has had them recorded. */
+  readonly attempts?: Readonly<Record<string, FailedAttempts>>;
 }
 
 /** What a run plans with, and who has read it. */
@@ -386,7 +388,7 @@ export interface OwnerPlan {
   readonly create: readonly PlannedCreation[];
   /** Machines to delete. */
   readonly remove: readonly Candidate[];
-  /** Failed attempts of sets, by name, that the API server has not kept on them; left out where there are none. */
+  /** Failed attempts of sets, by name, as the run has had them recorded; left out where there are none. */
   readonly attempts?: Readonly<Record<string, FailedAttempts>>;
   /** Unhealthy machines that are replaced from now on, unless that is an outage; left out where there are none. */
   readonly replace?: readonly Asking[];

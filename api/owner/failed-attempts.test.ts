@@ -10,9 +10,10 @@ import {
   attemptsText,
   failureToJoin,
   isBetweenAttempts,
+  nextAttempt,
   nextAttemptMs,
   recordedAttempts,
-  withNextAttempt,
+  withKnownAttempts,
 } from './failed-attempts.ts';
 import type { OwnerSet } from './objects.ts';
 
@@ -33,7 +34,7 @@ function fail(set: OwnerSet, seconds: number, ...failures: { createdAt: string; 
   const attempts = afterFailures(at(seconds), set, 3, failures, 1_200);
   return attempts === undefined ? set : setWith(attemptsAnnotation(attempts));
 }
-const tryAgain = (set: OwnerSet) => setWith(withNextAttempt(set));
+const tryAgain = (set: OwnerSet) => setWith(attemptsAnnotation(nextAttempt(set)!));
 const viewOf = (set: OwnerSet, replicas: number, own: readonly KubeObject[] = [], now = at(0), isNew = true) =>
   attemptsIn(now, { ...set, spec: { ...set.spec, replicas } }, set, { own, isNew });
 const machine = (phase: string, seconds: number, lastOperation: object = {}) =>
@@ -41,6 +42,29 @@ const machine = (phase: string, seconds: number, lastOperation: object = {}) =>
     metadata: { ...metadata, name: 'm', creationTimestamp: time(seconds) },
     status: { currentStatus: { phase }, lastOperation },
   }) as KubeObject;
+
+describe('what the run of an owner knows of the attempts of a set', () => {
+  const first = fail(setWith(), 0, failure(0));
+  const second = fail(tryAgain(first), 20, failure(20));
+  const known = (set: OwnerSet) => recordedAttempts(gardener, set, 3)!;
+
+  it.each<[string, OwnerSet, OwnerSet, OwnerSet]>([
+    ['where the annotation was removed', setWith(), first, first],
+    ['where an older one was put back', first, second, second],
+    ['where the pause was put back of the attempt that is under way', first, tryAgain(first), tryAgain(first)],
+    ['but not where Temporal was restored, and the set records more', second, first, second],
+  ])('counts %s', (_, set, inRun, counts) => {
+    const seen = withKnownAttempts(set, known(inRun));
+    expect(recordedAttempts(gardener, seen, 3)).toEqual(known(counts));
+  });
+
+  it('counts no more with other replicas, nor when a machine has joined', () => {
+    const seen = withKnownAttempts(setWith(), known(first));
+    expect(viewOf(seen, 3, [], at(1))).toMatchObject({ failedAttempts: { isPaused: true } });
+    expect(viewOf(seen, 5, [], at(1))).toEqual({ hasOldAttempts: true });
+    expect(viewOf(seen, 3, [machine('Running', 5)], at(1))).toEqual({ hasOldAttempts: true });
+  });
+});
 
 describe('the pause after machines that never joined', () => {
   it('doubles with each attempt from 20 s, up to the creation timeout', () => {
@@ -75,7 +99,7 @@ describe('the pause after machines that never joined', () => {
     expect(viewOf(set, 3, [], at(20)).failedAttempts).not.toHaveProperty('isPaused');
     expect(isBetweenAttempts(set)).toBe(true);
     expect(isBetweenAttempts(tryAgain(set))).toBe(false);
-    expect(withNextAttempt(tryAgain(set))).toBeUndefined();
+    expect(nextAttempt(tryAgain(set))).toBeUndefined();
   });
 
   it('ends when a machine has joined that is as young as the first one that failed', () => {

@@ -29,9 +29,9 @@ export function failureToJoin({ owner }: OwnerApi, machine: KubeObject): FailedM
   return { createdAt: machine.metadata.creationTimestamp, reason };
 }
 
-/** The annotation of a set, for a merge patch; undefined: it has none. */
-export function attemptsAnnotation(attempts: FailedAttempts | undefined): Readonly<Record<string, string | null>> {
-  return { [names.failedAttempts]: attempts === undefined ? null : JSON.stringify(attempts) };
+/** The annotation of a set, for a merge patch; null: it has none. */
+export function attemptsAnnotation(attempts: FailedAttempts | null): Readonly<Record<string, string | null>> {
+  return { [names.failedAttempts]: attempts && JSON.stringify(attempts) };
 }
 
 /** What a set records of attempts for its template and these replicas of its owner; undefined: nothing that counts. */
@@ -46,18 +46,30 @@ export function isBetweenAttempts(set: OwnerSet): boolean {
 }
 
 /** The record when the next attempt begins; undefined: it stays as it is. */
-export function withNextAttempt(set: OwnerSet): Readonly<Record<string, string | null>> | undefined {
+export function nextAttempt(set: OwnerSet): FailedAttempts | undefined {
   const recorded = parse(set);
   if (recorded?.until === undefined) return undefined;
   const { until: _, ...attempts } = recorded;
-  return attemptsAnnotation(attempts);
+  return attempts;
+}
+
+/**
+ * The set with what the run of its owner knows of its attempts: a webhook, a policy or a controller may have removed the
+ * annotation, or put an older one back. One that counts more is newer: Temporal was restored from a backup.
+ */
+export function withKnownAttempts<T extends OwnerSet>(set: T, known: FailedAttempts | undefined): T {
+  if (known === undefined) return set;
+  const recorded = parse(set);
+  if (recorded !== undefined && recorded.about === known.about && recorded.count > known.count) return set;
+  const { annotations } = set.metadata;
+  const text = JSON.stringify(known);
+  return { ...set, metadata: { ...set.metadata, annotations: { ...annotations, [names.failedAttempts]: text } } };
 }
 
 /**
  * The record after machines have failed: one attempt more, however many machines it was. undefined: this attempt is
  * recorded.
  * @param creationSeconds most of the pause
- * @param own the record that the run of the owner has, where the set has none
  */
 export function afterFailures(
   api: OwnerApiAt,
@@ -65,10 +77,8 @@ export function afterFailures(
   replicas: number,
   failures: readonly FailedMachine[],
   creationSeconds: number,
-  own?: FailedAttempts,
 ): FailedAttempts | undefined {
-  const ownOfNow = own?.about === aboutOf(api, set, replicas) ? own : undefined;
-  const before = recordedAttempts(api, set, replicas) ?? ownOfNow;
+  const before = recordedAttempts(api, set, replicas);
   const [first] = failures.toSorted((a, b) => (a.createdAt < b.createdAt ? -1 : 1));
   if (first === undefined || before?.until !== undefined) return undefined;
   const count = (before?.count ?? 0) + 1;
@@ -97,25 +107,9 @@ export function attemptsIn(
   const attempts = isNew || set.spec?.replicas ? recordedAttempts(api, set, owner.spec?.replicas ?? 0) : undefined;
   if (attempts === undefined || own.some((machine) => hasJoinedSince(api, machine, attempts.since)))
     return { hasOldAttempts: true };
-  return { failedAttempts: toView(attempts, api.nowMs) };
-}
-
-function toView({ count, reason, until }: FailedAttempts, nowMs: number): NonNullable<SetView['failedAttempts']> {
-  const isPaused = until !== undefined && nowMs < Date.parse(until);
-  return { count, reason, ...(until && { until }), ...(isPaused && { isPaused }) };
-}
-
-/**
- * The view of an owner whose sets do not keep their records: those of its run count.
- * @param own by the names of sets
- */
-export function withAttempts(view: OwnerView, own: ReadonlyMap<string, FailedAttempts>, nowMs: number): OwnerView {
-  if (own.size === 0) return view;
-  const sets = view.sets.map((set) => {
-    const attempts = own.get(set.name);
-    return attempts === undefined || set.failedAttempts ? set : { ...set, failedAttempts: toView(attempts, nowMs) };
-  });
-  return { ...view, sets };
+  const { count, reason, until } = attempts;
+  const isPaused = until !== undefined && api.nowMs < Date.parse(until);
+  return { failedAttempts: { count, reason, ...(until && { until }), ...(isPaused && { isPaused }) } };
 }
 
 /** The view for a step that somebody has asked for: no set waits. */

@@ -1,6 +1,6 @@
 /** Signals, queries and failures of the workflows that own machines. Watchers and the CLI import this file, too. */
 import { defineQuery, defineSignal } from '@temporalio/workflow';
-import type { OwnerView, RolloutBlockers } from '../../api/model/owner.ts';
+import type { FailedAttempts, OwnerView, RolloutBlockers } from '../../api/model/owner.ts';
 import type { FailedRun } from '../../api/model/ref.ts';
 import type { Blocker } from '../../api/names.ts';
 import type { OwnerNeed } from '../../api/owner/needs.ts';
@@ -64,4 +64,6 @@ export interface RolloutState {
   readonly blockedBy?: RolloutBlockers;
   /** See OwnerRun. */
   readonly unfilled?: readonly string[];
+  /** See OwnerRun. */
+  readonly attempts?: Readonly<Record<string, FailedAttempts>>;
 }

@@ -2,11 +2,12 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import type { OwnerActivities } from '../../activities/owner/index.ts';
 import type { StepResult } from '../../activities/owner/step.ts';
-import type { OwnerPlan, OwnerReading, OwnerView, SetView } from '../../api/model/owner.ts';
+import type { LastSeen, OwnerPlan, OwnerReading, OwnerView, SetView } from '../../api/model/owner.ts';
 import { setUpWorkflows } from '../../test/support/workflows.ts';
 import type { VirtualHandle } from '../../test/virtual-temporal/server.ts';
 import { retryNowSignal } from '../messages.ts';
 import { describeOwnerQuery, ownerObservedSignal } from './messages.ts';
+import { newOwnerRun, toRolloutState } from './state.ts';
 
 const set: SetView = {
   ...{ name: 'pool-1', uid: 'set-1', resourceVersion: '1', generation: 1, isNew: true, hasOurFinalizer: true },
@@ -90,18 +91,19 @@ const rows = Object.entries(parts).flatMap(([part, reading]) =>
 let reading: Reading;
 let plans: OwnerPlan[];
 let result: StepResult;
-/** Called when a step is over. */
-let afterStep: () => void;
+/** What the readings were given. */
+let lasts: (LastSeen | undefined)[];
 let handle: VirtualHandle;
 
 const activities: OwnerActivities = {
-  observeOwner: async () => ({ candidates: [], pendingCreations: [], reader: 'this worker', ...reading }),
+  observeOwner: async (_ref, _kind, _notBeforeMs, last) => {
+    lasts.push(last);
+    return { candidates: [], pendingCreations: [], reader: 'this worker', ...reading };
+  },
   listBlockers: async () => null,
   actOnOwner: async (_ref, _kind, plan) => {
     plans.push(plan);
-    const answer = result;
-    afterStep();
-    return answer;
+    return result;
   },
 };
 const workflows = setUpWorkflows((taskQueue) => ({ [taskQueue]: activities }));
@@ -110,7 +112,7 @@ const { taskQueue } = workflows;
 beforeEach(() => {
   plans = [];
   result = {};
-  afterStep = () => undefined;
+  lasts = [];
 });
 
 async function start(first: Reading, type: 'rollout' | 'machineSet' = 'rollout'): Promise<void> {
@@ -200,22 +202,25 @@ describe('a step of which the API server keeps nothing', () => {
     expect(plans[before]?.create).toMatchObject([{ set: 'pool-1' }]);
   });
 
-  it('is followed by a pause of its own, where it was to record one before the next machines', async () => {
-    const underWay = { count: 1, since: '2026-01-01T00:00:00Z', reason: 'no key', about: 'hash/3' };
-    const until = new Date(workflows.now() + 100_000).toISOString();
+  it('tells the next ones which attempts of sets have failed, until they count no more', async () => {
+    const recorded = { count: 1, since: '2026-01-01T00:00:00Z', reason: 'no key', about: 'hash/3' };
     const failed = { view: with1({ failed: 1, available: 2 }), candidates: [{ ...machine, failed: true }] };
-    result = { attempts: { 'pool-1': { ...underWay, until } } };
-    afterStep = () => {
-      reading = { view: with1({ total: 2, active: 2, available: 2, starting: 1 }) };
-      result = {};
-    };
+    result = { attempts: { 'pool-1': recorded } };
     await start(failed);
-    await workflows.temporal.advance(98_000);
-    expect(plans).toMatchObject([{ remove: [{ failed: true }] }]);
-    expect((await described()).waitsFor).toContain('no Node has joined in the last attempt: no key');
-    await workflows.temporal.advance(5_000);
-    expect(plans[1]).toMatchObject({ create: [{ set: 'pool-1' }], attempts: { 'pool-1': underWay } });
-    expect(plans[1]?.attempts?.['pool-1']).not.toHaveProperty('until');
+    await workflows.advanceUntil(() => plans.length === 2);
+    expect(lasts.at(-1)?.attempts).toEqual({ 'pool-1': recorded });
+    expect(plans[1]?.attempts).toEqual({ 'pool-1': recorded });
+
+    result = { attempts: { 'pool-1': null } };
+    await workflows.advanceUntil(() => plans.length === 4);
+    expect(lasts.at(-1)).not.toHaveProperty('attempts');
+    expect(plans[3]).not.toHaveProperty('attempts');
+  });
+
+  it('leaves the attempts of sets that have failed to the next run', () => {
+    const attempts = { 'pool-1': { count: 3, since: '2026-01-01T00:00:00Z', reason: 'no key', about: 'hash/3' } };
+    const ref = { dialect: 'gardener', namespace: 'n', name: 'pool', uid: 'owner-1' };
+    expect(toRolloutState(newOwnerRun(ref, 'MachineDeployment', { attempts }))).toEqual({ attempts });
   });
 
   it('is not made again because a watcher sees the same, and is when somebody asks for it', async () => {

@@ -32,7 +32,7 @@ export interface OwnerRun {
   readonly planned: Map<string, string>;
   /** Machines of replacements that this run has deleted, and in whose place none was made yet: they may be gone. */
   readonly unfilled: Set<string>;
-  /** By set, failed attempts that the API server has not kept on it. The next run does not know them. */
+  /** By set, failed attempts as they were recorded on it: what changes the annotation back ends no pause. */
   readonly attempts: Map<string, FailedAttempts>;
   /** Steps in a row in which a request failed. */
   failuresInARow: number;
@@ -73,7 +73,7 @@ export function newOwnerRun(ref: ObjectRef, kind: OwnerKind, before: RolloutStat
     refused: new Map(),
     planned: new Map(),
     unfilled: new Set(before?.unfilled),
-    attempts: new Map(),
+    attempts: new Map(Object.entries(before?.attempts ?? {})),
     failuresInARow: 0,
     isInvalid: false,
     isRefused: false,
@@ -94,12 +94,13 @@ export function newOwnerRun(ref: ObjectRef, kind: OwnerKind, before: RolloutStat
 }
 
 /** What the next run continues with. */
-export function toRolloutState({ clock, blockedBy, unfilled }: OwnerRun): RolloutState | undefined {
-  if (clock === undefined && unfilled.size === 0) return undefined;
+export function toRolloutState({ clock, blockedBy, unfilled, attempts }: OwnerRun): RolloutState | undefined {
+  if (clock === undefined && unfilled.size === 0 && attempts.size === 0) return undefined;
   return {
     ...(clock && { clock }),
     ...(blockedBy !== undefined && { blockedBy }),
     ...(unfilled.size > 0 && { unfilled: [...unfilled] }),
+    ...(attempts.size > 0 && { attempts: Object.fromEntries(attempts) }),
   };
 }
 

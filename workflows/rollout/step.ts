@@ -1,8 +1,9 @@
 /** One round of an owner: observe, plan and act. */
 import { ActivityFailure, patched } from '@temporalio/workflow';
+import type { StepResult } from '../../activities/owner/index.ts';
 import type { OwnerPlan, OwnerReading, OwnerSnapshot, OwnerView } from '../../api/model/owner.ts';
 import { maxLabelLength, safeAlphabet } from '../../api/names.ts';
-import { nextAttemptMs, withAttempts, withoutPauses } from '../../api/owner/failed-attempts.ts';
+import { nextAttemptMs, withoutPauses } from '../../api/owner/failed-attempts.ts';
 import { ownerNeeds } from '../../api/owner/needs.ts';
 import { frozenSets, sumOf } from '../../api/owner/set-counts.ts';
 import { isOutage, toFailure } from '../calls/failure.ts';
@@ -68,8 +69,13 @@ export function countFailures(run: OwnerRun, failuresInARow: number): void {
   showBlocker(run);
 }
 
-function readOwner({ ref, kind, nextStepMs, reader }: OwnerRun, observed: OwnerView | undefined) {
-  const last = { ...(reader !== undefined && { reader }), ...(observed && countsOf(observed)) };
+function readOwner(run: OwnerRun, observed: OwnerView | undefined) {
+  const { ref, kind, nextStepMs, reader } = run;
+  const last = {
+    ...(reader !== undefined && { reader }),
+    ...(observed && countsOf(observed)),
+    ...knownAttempts(run),
+  };
   return observeOwner(ref, kind, nextStepMs, last);
 }
 
@@ -104,16 +110,15 @@ async function changeOwner(run: OwnerRun, reading: OwnerSnapshot): Promise<StepO
   const { view } = reading;
   const isComplete = sumOf(view.sets, ({ active }) => active) >= view.replicas;
   if (isComplete) run.unfilled.clear(); // nothing has to be made in their place
-  forgetAttempts(run, view);
+  for (const set of run.attempts.keys()) if (!view.sets.some(({ name }) => name === set)) run.attempts.delete(set);
   const seen = withOwnReplacements(run, withOwnCreations(run, reading));
-  const paused = withAttempts(seen.view, run.attempts, Date.now());
-  const known = { ...seen, view: run.isRetry ? withoutPauses(paused) : paused };
+  const known = run.isRetry ? { ...seen, view: withoutPauses(seen.view) } : seen;
   run.nextAttemptMs = nextAttemptMs(known.view);
   const plan = planOwner(known, newName, isReportedLate(run.clock, view));
   if (isEmpty(plan)) countFailures(run, 0);
   if (isEmpty(plan) && run.isHeld && patched('an-outage-that-is-over')) run.isHeld = false;
   const isHeld = isStepHeld(run, view);
-  report(run, withAttempts(view, run.attempts, Date.now()), doingOf(view, isEmpty(plan)));
+  report(run, view, doingOf(view, isEmpty(plan)));
   if (isEmpty(plan)) return ownerNeeds(view).length === 0 && !run.isInvalid ? 'done' : 'waiting';
   if (isHeld) return 'notKept';
   run.isRetry = false;
@@ -123,9 +128,9 @@ async function changeOwner(run: OwnerRun, reading: OwnerSnapshot): Promise<StepO
 /** Does what is planned, and notes what the next step has to know of it. */
 async function carryOut(run: OwnerRun, view: OwnerView, plan: OwnerPlan): Promise<StepOutcome> {
   for (const { set, id } of plan.create) run.planned.set(set, id);
-  const result = (await actOnOwner(run.ref, run.kind, { ...plan, ...ownAttempts(run) })) ?? {};
-  const { isVoid, notKept, attempts = {}, outage, replaced = [], limited } = result;
-  for (const [set, each] of Object.entries(attempts)) run.attempts.set(set, each);
+  const result = (await actOnOwner(run.ref, run.kind, { ...plan, ...knownAttempts(run) })) ?? {};
+  const { isVoid, notKept, attempts, outage, replaced = [], limited } = result;
+  noteAttempts(run, attempts);
   noteCreations(run, plan, new Set(limited?.names));
   for (const name of replaced) run.unfilled.add(name);
   showHolds(run, outage, limited);
@@ -139,21 +144,15 @@ async function carryOut(run: OwnerRun, view: OwnerView, plan: OwnerPlan): Promis
   return plan.create.length > 0 || plan.remove.length > 0 ? 'changing' : 'acted';
 }
 
-/** The failed attempts that only the run knows, for a step: the next one is under way. */
-function ownAttempts({ attempts }: OwnerRun): Pick<OwnerPlan, 'attempts'> {
-  if (attempts.size === 0) return {};
-  const own = [...attempts].map(([set, recorded]) => {
-    const { until: _, ...underWay } = recorded;
-    return [set, underWay] as const;
-  });
-  return { attempts: Object.fromEntries(own) };
+/** The failed attempts that the run knows, for an activity. */
+function knownAttempts({ attempts }: OwnerRun) {
+  return attempts.size === 0 ? {} : { attempts: Object.fromEntries(attempts) };
 }
 
-/** Forgets those of sets that have a record again, or whose machines have joined. */
-function forgetAttempts({ attempts }: OwnerRun, { sets }: OwnerView): void {
-  for (const { name, failedAttempts, hasOldAttempts, active, starting, failed } of sets) {
-    const haveJoined = active > 0 && starting === 0 && failed === 0;
-    if (failedAttempts !== undefined || hasOldAttempts || haveJoined) attempts.delete(name);
+function noteAttempts({ attempts }: OwnerRun, recorded: StepResult['attempts'] = {}): void {
+  for (const [set, each] of Object.entries(recorded)) {
+    if (each === null) attempts.delete(set);
+    else attempts.set(set, each);
   }
 }
 
