@@ -58,10 +58,10 @@ describe('findInterrupted', () => {
     return metadata.uid;
   }
 
-  it('answers the Machines with a Node whose VMs these are, wherever their provider IDs say they are', async () => {
+  it('answers the Machines that may have a Node whose VMs these are, wherever their provider IDs say they are', async () => {
     const running = await createMachine('running', 'Running', 'aws:///eu-west-1/i-1');
     const unhealthy = await createMachine('unhealthy', 'Unknown', 'aws:///eu-west-1/i-2');
-    await createMachine('joining', 'Pending', 'aws:///eu-west-1/i-3');
+    const joining = await createMachine('joining', 'Pending', 'aws:///eu-west-1/i-3');
     await createMachine('failed', 'Failed', 'aws:///eu-west-1/i-4');
     await createMachine('untouched', 'Running', 'aws:///eu-west-1/i-6');
     await createMachine('deleted', 'Running', 'aws:///eu-west-1/i-5');
@@ -70,6 +70,7 @@ describe('findInterrupted', () => {
     const ids = [1, 2, 3, 4, 5, 7].map((number) => `aws:///eu-west-1a/i-${number}`);
     const interruptions = ids.map((providerID) => ({ providerID, reason: 'soon' }));
     expect(await activities.findInterrupted(of, interruptions)).toEqual([
+      { name: 'joining', uid: joining, providerID: ids[2], reason: 'soon' },
       { name: 'running', uid: running, providerID: ids[0], reason: 'soon' },
       { name: 'unhealthy', uid: unhealthy, providerID: ids[1], reason: 'soon' },
     ]);

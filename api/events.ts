@@ -153,7 +153,7 @@ const ownerEvents = {
   AdoptedMachine: { type: 'Normal', when: 'The MachineSet has adopted a Machine without an owner.' },
   SettingsNotKept: {
     type: 'Warning',
-    when: 'The API server does not keep settings that a MachineSet or Machine gets from the template. They are written again later.',
+    when: 'The API server does not keep what the owner has written to a MachineSet or a Machine, such as settings of the template; the note has it. It is written again later.',
   },
 } as const satisfies Record<string, EventMeaning>;
 

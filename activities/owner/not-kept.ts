@@ -1,4 +1,4 @@
-/** Settings of machines that the API server does not keep: its CRDs are old, or a webhook changes them. */
+/** What an owner has written and the API server does not keep: its CRDs are old, or a webhook changes it. */
 import { recordOnOwner } from './report.ts';
 import type { Owner, Step } from './step.ts';
 

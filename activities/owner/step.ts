@@ -61,7 +61,7 @@ export interface StepResult {
   readonly replaced?: readonly string[];
   /** What a rollback has done, for people; left out where there was none. */
   readonly rolledBack?: string;
-  /** What settings of machines the API server does not keep, for people; left out where it keeps all. */
+  /** What the API server does not keep of what was written, for people; left out where it keeps all. */
   readonly notKept?: string;
   /** Failed attempts that were recorded on sets, by name; null: they count no more. Left out where there are none. */
   readonly attempts?: Readonly<Record<string, FailedAttempts | null>>;
@@ -73,7 +73,7 @@ export interface Step extends OwnerContext {
   readonly plan: OwnerPlan;
   /** Aborts when nobody waits for the step any longer. */
   readonly signal: AbortSignal;
-  /** Settings that are not kept, each with its object. */
+  /** What is not kept, each with its object. */
   notKept?: string[];
   /** Failed attempts that were recorded on sets, by name; null: they count no more. */
   attempts?: Readonly<Record<string, FailedAttempts | null>>;

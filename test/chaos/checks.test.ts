@@ -118,6 +118,12 @@ describe('a run is checked for', () => {
       machines: [{ uid: 'u', name: 'm', providerID: 'simulated:///here/vm-2' }],
     };
 
+    it('although a Node had their name before, as they have joined since', () => {
+      const nodeObservations = [nodeAt(5_000, false), nodeAt(15_000, true)];
+
+      expect(violationsOf({ ...deleted, nodeObservations })).toHaveLength(1);
+    });
+
     it('although a Node had their name long ago', () => {
       const nodeObservations = [nodeAt(5_000, true), nodeAt(8_000, false, false)];
 

@@ -102,8 +102,7 @@ export function findWrongDeletions(evidence: Evidence): Violation[] {
     const isGoneSoon = seen.some((each) => each.state !== 'present' && Math.abs(each.atMs - atMs) < observerLagMs);
     const where = `${vm.name}: ${vm.id}`;
     const deletions = deletionsOf(vm.name).filter((entry) => Date.parse(entry.at) <= atMs);
-    const node = nodeObservations.findLast((each) => each.name === vm.name && each.atMs <= Date.parse(vm.createdAt));
-    if (deletions.length === 0 && isNamed && !isGoneSoon && !node?.isThere) {
+    if (deletions.length === 0 && isNamed && !isGoneSoon && !hadTakenName(nodeObservations, vm, atMs)) {
       return [{ what: 'a VM was deleted that its Machine names', where, at: timeOf(atMs) }];
     }
     if (needsApproval(evidence, vm, atMs, deletions) && !evidence.approved.some((id) => id.endsWith(`/${vm.id}`))) {
@@ -114,6 +113,14 @@ export function findWrongDeletions(evidence: Evidence): Violation[] {
       return [];
     return [{ what: 'Millwright deleted a healthy Machine without a cause', where, at: first.at }];
   });
+}
+
+/** Whether a Node had the name of a VM when that was made, and the VM has not joined since. */
+function hadTakenName(nodes: Evidence['nodeObservations'], { name, createdAt }: EvidentVm, atMs: number): boolean {
+  const createdAtMs = Date.parse(createdAt);
+  const own = nodes.filter((each) => each.name === name && each.atMs <= atMs);
+  const before = own.findLast((each) => each.atMs <= createdAtMs);
+  return before?.isThere === true && !own.some((each) => each.isReady && each.atMs > createdAtMs);
 }
 
 /**

@@ -354,12 +354,11 @@ export const rows: Readonly<Record<string, Row>> = {
     },
   },
   refused: {
-    ...{ on: 'pods', field: 'delete', begin: deletion(machines), isLeft: true },
+    ...{ on: 'pods', field: 'delete', begin: deletion(machines), isLeft: true, ...hidden },
     async before(millwright, name) {
       await runMachine(millwright, name, { maxEvictRetries: 0 });
       await guardNode(millwright.target, millwright.namespace, name, { name, expectedPods: 2 });
     },
-    shows: { doing: 'draining the node' },
   },
   killed: { on: 'pods', field: 'delete', before: runWithPod, begin: forceDeletion, ...hidden },
   volume: {
@@ -400,8 +399,8 @@ export const rows: Readonly<Record<string, Row>> = {
   },
 
   // User data, tokens, classes and their Secrets.
-  userdata: { on: 'secrets', field: 'create', begin: useToken, perTry: 2, isLeft: true, shows: {} },
-  owneddata: ofMetadata('secrets', 'labels', { begin: useToken, perTry: 2, isLeft: true, shows: {} }),
+  userdata: { on: 'secrets', field: 'create', begin: useToken, perTry: 2, isLeft: true, ...hidden },
+  owneddata: ofMetadata('secrets', 'labels', { begin: useToken, perTry: 2, isLeft: true, ...hidden }),
   datanote: ofMetadata('secrets', 'annotations', { begin: useToken, perTry: 4, ...hidden }),
   datadel: { on: 'secrets', field: 'delete', begin: useToken, perTry: 2, ...hidden },
   tokentime: {

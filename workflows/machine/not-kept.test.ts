@@ -364,6 +364,19 @@ describe('what an API server does not keep', () => {
     expect(cluster.written.at(-1)?.step).toMatchObject({ kind, code: 'FailedPrecondition', message });
   });
 
+  it('fails a machine at its creation timeout that names another VM than its own', async () => {
+    touch({ limits: { ...cluster.machine.limits, creationSeconds: 600 } });
+    cluster.before = (step) => {
+      if (step === 'storeIdentity') touch({ providerID: 'played:///other' });
+    };
+    await start();
+    await advance(590_000);
+    expect(cluster.machine.stage).not.toBe('failed');
+    await advance(600_000);
+    expect(cluster.machine.stage).toBe('failed');
+    expect(cluster.written.at(-1)?.step).toMatchObject({ kind: 'join', code: 'DeadlineExceeded' });
+  });
+
   it('is shown where watchers say only every few minutes that it is still due: what `maintain` writes', async () => {
     await startAtRest();
     drop('maintenance');

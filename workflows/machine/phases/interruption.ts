@@ -12,9 +12,7 @@ import { untilAnswered } from '../wait.ts';
 
 /** Before the phases that may have to wait: the VM does not last as long as a pause. */
 export async function followInterruption(state: MachineState): Promise<PhaseOutcome> {
-  const { interruption, node } = state;
-  const mustMark = interruption !== undefined && node.state === 'present';
-  if (mustMark && patched('interruption-before-other-phases')) await markInterruption(state);
+  if (state.interruption !== undefined && patched('interruption-before-other-phases')) await markInterruption(state);
   return done;
 }
 
