@@ -19,6 +19,7 @@ const quiet: Evidence = {
   bounds: [],
   owners: [],
   machines: [{ uid: 'u', name: 'm', providerID: 'simulated:///here/vm-1' }],
+  tokens: [],
   untouchedBefore: [],
   disturbances: [],
   restores: [],
@@ -36,7 +37,7 @@ function vm(id: string, createdAt: number, deletedAt?: number): EvidentVm {
 
 function machineAt(seconds: number, change: Partial<Observation> = {}): Observation {
   const named = { uid: 'u', name: 'm', providerID: 'simulated:///here/vm-1', state: 'present' as const };
-  return { atMs: seconds * 1_000, ...named, set: undefined, isPreserved: false, ...change };
+  return { atMs: seconds * 1_000, ...named, set: undefined, isPreserved: false, isProvisioning: false, ...change };
 }
 
 function nodeAt(atMs: number, isReady: boolean, isThere = true): NodeObservation {
@@ -265,12 +266,12 @@ describe('a run is checked for', () => {
     const made = {
       observations: [machineAt(12), first!, second!, third!],
       owners: [{ atMs: 1_000, set: 'set', deployment: 'deployment' }],
-      bounds: [{ atMs: 1_000, uid: 'deployment', most: 2 }],
+      bounds: [{ atMs: 1_000, uid: 'deployment', most: 2, mostProvisioning: undefined }],
     };
 
     it.each<[string, Partial<Evidence>]>([
       ['', {}],
-      ['although others are allowed more', { bounds: [...made.bounds, { atMs: 2_000, uid: 'other', most: 3 }] }],
+      ['although others are allowed more', { bounds: [...made.bounds, { ...made.bounds[0]!, uid: 'other', most: 3 }] }],
       [
         'although it may have more afterwards',
         { bounds: [...made.bounds, { ...made.bounds[0]!, atMs: 70_000, most: 3 }] },
@@ -331,6 +332,78 @@ describe('a run is checked for', () => {
       ['etcd was restored', { disturbances: [{ what: 'restore of etcd', fromMs: 50_000, toMs: 51_000 }] }],
     ])('but not where %s', (_, change) => {
       expect(violationsOf({ ...made, ...change })).toEqual([]);
+    });
+  });
+
+  describe('Machines that are provisioning beyond the lowest limit of the namespace', () => {
+    const joining = { providerID: undefined, isProvisioning: true };
+    const first = machineAt(40, { ...joining, uid: 'a', name: 'a', set: 'set-a' });
+    const second = machineAt(50, { ...joining, uid: 'b', name: 'b', set: 'set-b' });
+    const limitOf = (uid: string, mostProvisioning: number | undefined, atMs = 1_000) => {
+      return { atMs, uid, most: 9, mostProvisioning };
+    };
+    const made = {
+      observations: [machineAt(12), first, second],
+      owners: ['a', 'b'].map((name) => ({ atMs: 1_000, set: `set-${name}`, deployment: name })),
+      bounds: [limitOf('a', 5), limitOf('b', 1)],
+    };
+    const violation = 'a Machine was made above a limit of the namespace: b is number 2 of 1';
+
+    it.each<[string, Partial<Evidence>]>([
+      ['', {}],
+      ['where the other one sets the limit', { bounds: [limitOf('a', 1), limitOf('b', 5)] }],
+      ['although the limit is higher afterwards', { bounds: [...made.bounds, limitOf('b', 5, 60_000)] }],
+      [
+        'although the limit was higher long before',
+        { bounds: [...made.bounds.slice(0, 1), limitOf('b', 5), limitOf('b', 1, 10_000)] },
+      ],
+      [
+        'although one runs afterwards',
+        { observations: [...made.observations, { ...first, atMs: 51_000, isProvisioning: false }] },
+      ],
+    ])('%s', (_, change) => {
+      expect(violationsOf({ ...made, ...change })).toEqual([violation]);
+    });
+
+    it.each<[string, Partial<Evidence>]>([
+      ['the limit allows them', { bounds: [limitOf('a', 2), limitOf('b', 2)] }],
+      ['the limit was higher a moment before', { bounds: [limitOf('a', 5), limitOf('b', 5), limitOf('b', 1, 30_000)] }],
+      [
+        'the limit is that of a deployment that takes part no longer',
+        { bounds: [...made.bounds.slice(0, 1), limitOf('b', 5), limitOf('c', 1), limitOf('c', undefined, 5_000)] },
+      ],
+      ['the deployment takes no part', { bounds: [limitOf('a', 1), limitOf('b', undefined)] }],
+      [
+        'the deployment took no part a moment before',
+        { bounds: [limitOf('a', 1), limitOf('b', undefined), limitOf('b', 1, 45_000)] },
+      ],
+      ['the other one takes no part', { bounds: [limitOf('a', undefined), limitOf('b', 1)] }],
+      ['the other one runs', { observations: [first, { ...first, atMs: 45_000, isProvisioning: false }, second] }],
+      ['etcd was restored', { disturbances: [{ what: 'restore of etcd', fromMs: 45_000, toMs: 46_000 }] }],
+    ])('but not where %s', (_, change) => {
+      expect(violationsOf({ ...made, observations: [machineAt(12), first, second], ...change })).toEqual([]);
+    });
+  });
+
+  describe('bootstrap tokens that are left', () => {
+    const token = { name: 'bootstrap-token-a', machineUid: 'u', createdAt: at(20) };
+    const etcd = (seconds: number) => ({ what: 'restore of etcd', fromMs: seconds * 1_000, toMs: seconds * 1_000 });
+
+    it.each<[string, Partial<Evidence>]>([
+      ['of a Machine', { tokens: [token] }],
+      ['of one that is gone', { tokens: [{ ...token, machineUid: 'gone' }] }],
+      ['although etcd was restored', { tokens: [token], disturbances: [etcd(30)] }],
+      [
+        'which is younger than the restore of etcd',
+        { tokens: [{ ...token, machineUid: 'gone' }], disturbances: [etcd(10)] },
+      ],
+    ])('%s', (_, change) => {
+      expect(violationsOf(change)).toEqual([expect.stringContaining('a bootstrap token is left: bootstrap-token-a')]);
+    });
+
+    it('but not that of a Machine that a restore of etcd did not bring back', () => {
+      const tokens = [{ ...token, machineUid: 'gone' }];
+      expect(violationsOf({ tokens, disturbances: [etcd(30)] })).toEqual([]);
     });
   });
 

@@ -1,6 +1,7 @@
 /** Whether the promises of docs/reliability.md were kept: pure. A new check is a function in the list `checks`. */
 import { names } from '../../api/names.ts';
 import type { AuditEntry, Evidence, EvidentVm } from './evidence.ts';
+import type { Observation } from './observer.ts';
 import { agents, type Disturbance, hiding, restoreOfEtcd } from './world.ts';
 
 /** A broken promise, as one line. */
@@ -194,24 +195,10 @@ export function findReplacements({ untouchedBefore, machines, endedAt }: Evidenc
  * Preserved Machines are left out, because of older templates they do not count, and so are those of sets that had
  * another owner a moment ago.
  */
-export function findSurplusMachines({ observations, bounds, owners, disturbances }: Evidence): Violation[] {
-  const made = new Set<string>();
-  return observations.flatMap(({ uid, name, set, atMs }) => {
-    const [fromMs, toMs] = [atMs - plannedWithinMs, atMs + observerLagMs];
-    const isNew = !made.has(uid);
-    made.add(uid);
-    const isRestored = disturbances.some((each) => each.what === restoreOfEtcd && overlaps(each, fromMs, toMs));
-    const deploymentOfSet = (of: string | undefined) => {
-      const changes = owners.filter((each) => each.set === of);
-      const ownerAt = (ms: number) => (changes.findLast((each) => each.atMs <= ms) ?? changes[0])?.deployment;
-      return ownerAt(fromMs) === ownerAt(toMs) ? ownerAt(toMs) : undefined;
-    };
-    const deployment = deploymentOfSet(set);
-    if (!isNew || deployment === undefined || isRestored) return [];
-
-    const limits = bounds.filter((each) => each.uid === deployment && each.atMs <= toMs);
-    const first = limits.findLastIndex((each) => each.atMs <= fromMs);
-    const most = Math.max(...limits.slice(Math.max(0, first)).map((each) => each.most));
+export function findSurplusMachines(evidence: Evidence): Violation[] {
+  const { observations, bounds } = evidence;
+  return creationsIn(evidence).flatMap(({ name, atMs, fromMs, toMs, deployment, made, deploymentOfSet }) => {
+    const most = Math.max(...valuesOf(boundsOf(bounds, deployment), fromMs, toMs).map((each) => each.most));
     const then = new Map(observations.filter((each) => each.atMs <= toMs).map((each) => [each.uid, each]));
     const own = [...then.values()].filter((each) => {
       const counts = made.has(each.uid) && each.state === 'present' && !each.isPreserved;
@@ -220,6 +207,85 @@ export function findSurplusMachines({ observations, bounds, owners, disturbances
     if (own.length <= most) return [];
     const where = `${name} is number ${own.length} of ${most}`;
     return [{ what: 'a Machine was made beyond replicas and maxSurge', where, at: timeOf(atMs) }];
+  });
+}
+
+/**
+ * No Machine was made of a deployment with a limit while as many Machines of such deployments were provisioning as the
+ * lowest limit of the namespace allows. Limits count that somebody has set a moment ago, or before.
+ */
+export function findMachinesAboveLimit(evidence: Evidence): Violation[] {
+  const { bounds } = evidence;
+  const limited = [...new Set(bounds.map(({ uid }) => uid))].map((uid) => boundsOf(bounds, uid));
+  return creationsIn(evidence).flatMap(({ name, atMs, fromMs, deployment, before, deploymentOfSet }) => {
+    const limitsAt = (ms: number) => limited.map((own) => own.findLast((each) => each.atMs <= ms)?.mostProvisioning);
+    const times = [fromMs, ...bounds.map((each) => each.atMs).filter((ms) => fromMs < ms && ms <= atMs)];
+    const limit = Math.max(
+      ...times.map((ms) => Math.min(...limitsAt(ms).map((each) => each ?? Number.POSITIVE_INFINITY))),
+    );
+    const takesPart = (uid: string | undefined) =>
+      valuesOf(boundsOf(bounds, uid), fromMs, atMs).every((each) => each.mostProvisioning !== undefined);
+    const provisioning = before.filter((each) => {
+      const owner = deploymentOfSet(each.set);
+      return each.isProvisioning && owner !== undefined && takesPart(owner);
+    });
+    if (!takesPart(deployment) || provisioning.length < limit) return [];
+    const where = `${name} is number ${provisioning.length + 1} of ${limit}`;
+    return [{ what: 'a Machine was made above a limit of the namespace', where, at: timeOf(atMs) }];
+  });
+}
+
+/**
+ * The Machines that were made, each with what was known a moment before and after. Left out are those without a
+ * deployment, or with another one a moment ago, and those that a restore of etcd may have brought back.
+ */
+function creationsIn({ observations, owners, disturbances }: Evidence) {
+  const made = new Set<string>();
+  const before = new Map<string, Observation>();
+  return observations.flatMap((observation) => {
+    const { uid, name, set, atMs } = observation;
+    const [fromMs, toMs] = [atMs - plannedWithinMs, atMs + observerLagMs];
+    const others = made.has(uid) ? [] : [...before.values()];
+    const isNew = !made.has(uid);
+    made.add(uid);
+    before.set(uid, observation);
+    const isRestored = disturbances.some((each) => each.what === restoreOfEtcd && overlaps(each, fromMs, toMs));
+    const deploymentOfSet = (of: string | undefined) => {
+      const changes = owners.filter((each) => each.set === of);
+      const ownerAt = (ms: number) => (changes.findLast((each) => each.atMs <= ms) ?? changes[0])?.deployment;
+      return ownerAt(fromMs) === ownerAt(toMs) ? ownerAt(toMs) : undefined;
+    };
+    const deployment = deploymentOfSet(set);
+    if (!isNew || deployment === undefined || isRestored) return [];
+    return [{ name, atMs, fromMs, toMs, deployment, made: new Set(made), before: others, deploymentOfSet }];
+  });
+}
+
+function boundsOf(bounds: Evidence['bounds'], deployment: string | undefined): Evidence['bounds'] {
+  return bounds.filter(({ uid }) => uid === deployment);
+}
+
+/** What held at some time from `fromMs` until `toMs`. */
+function valuesOf(bounds: Evidence['bounds'], fromMs: number, toMs: number): Evidence['bounds'] {
+  const until = bounds.filter(({ atMs }) => atMs <= toMs);
+  return until.slice(
+    Math.max(
+      0,
+      until.findLastIndex(({ atMs }) => atMs <= fromMs),
+    ),
+  );
+}
+
+/**
+ * No bootstrap token is left of a machine that has joined or is gone. A restore of etcd may bring back that of a Machine
+ * that it does not bring back, and the token expires.
+ */
+export function findLeftTokens({ tokens, machines, disturbances, endedAt }: Evidence): Violation[] {
+  const uids = new Set(machines.map(({ uid }) => uid));
+  return tokens.flatMap(({ name, machineUid, createdAt }) => {
+    const isOlder = (each: Disturbance) => each.what === restoreOfEtcd && Date.parse(createdAt) <= each.toMs;
+    if (!uids.has(machineUid) && disturbances.some(isOlder)) return [];
+    return [{ what: 'a bootstrap token is left', where: `${name} of the Machine ${machineUid}`, at: endedAt }];
   });
 }
 
@@ -291,6 +357,8 @@ export const checks: readonly ((evidence: Evidence) => Violation[])[] = [
   findWrongDeletions,
   findReplacements,
   findSurplusMachines,
+  findMachinesAboveLimit,
+  findLeftTokens,
   findForeignDeletions,
   findUnexplainedEnds,
   findCrashes,

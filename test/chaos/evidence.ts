@@ -6,10 +6,11 @@ import { createInterface } from 'node:readline';
 import { z } from 'zod';
 import { labels } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets } from '../../api/gardener/resources.ts';
-import { searchAttributes } from '../../api/names.ts';
+import { names, searchAttributes } from '../../api/names.ts';
+import { tokenNamespace } from '../../api/rights.ts';
 import type { SimulatedResource, SimulatedVm } from '../../deploy/local/simulated-cloud/admin.ts';
 import type { CallRecord } from '../../deploy/local/simulated-cloud/state.ts';
-import { events, nodes } from '../../kube/core.ts';
+import { events, nodes, secrets } from '../../kube/core.ts';
 import { fetchHistory } from '../../temporal/fetch-history.ts';
 import { readable } from '../../temporal/history.ts';
 import { replayRuns } from '../../temporal/replay.ts';
@@ -36,6 +37,14 @@ export interface EvidentMachine {
   readonly uid: string;
   readonly name: string;
   readonly providerID: string | undefined;
+}
+
+/** A bootstrap token that is there when a run is over. */
+export interface EvidentToken {
+  readonly name: string;
+  readonly machineUid: string;
+  /** RFC 3339. */
+  readonly createdAt: string;
 }
 
 /** What came of the replay of a run. Times are RFC 3339. */
@@ -67,6 +76,7 @@ export interface Evidence {
   /** Of each MachineSet its changes, oldest first. */
   readonly owners: readonly OwnerObservation[];
   readonly machines: readonly EvidentMachine[];
+  readonly tokens: readonly EvidentToken[];
   /** Machines that nobody touches, as they were before the first act. */
   readonly untouchedBefore: readonly EvidentMachine[];
   readonly disturbances: readonly Disturbance[];
@@ -116,6 +126,11 @@ export async function collect(world: World, untouchedBefore: readonly EvidentMac
     bounds: observer.bounds,
     owners: observer.owners,
     machines: await readMachines(world),
+    tokens: (await control.list(secrets, { namespace: tokenNamespace })).items.flatMap(({ metadata }) => {
+      const { name, creationTimestamp: createdAt, labels: own } = metadata;
+      const machineUid = own?.[names.machineUid];
+      return machineUid === undefined ? [] : [{ name, machineUid, createdAt }];
+    }),
     restores: disturbances.filter(({ what }) => what === 'restore of temporal').map(({ toMs }) => toMs),
     endings: processes.flatMap(({ endings }) => endings),
     texts: {

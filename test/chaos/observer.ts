@@ -4,6 +4,7 @@ import { machineDeployments, machineSets, machines } from '../../api/gardener/re
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../../api/gardener/schema/machine-set.ts';
+import { names } from '../../api/names.ts';
 import { toStatuses } from '../../api/node.ts';
 import type { KubeObject, Resource } from '../../api/objects.ts';
 import { controllerOf } from '../../api/owner/ownership.ts';
@@ -23,15 +24,19 @@ export interface Observation {
   readonly set: string | undefined;
   /** Whether somebody has asked to preserve it. */
   readonly isPreserved: boolean;
+  /** Whether it is present and has neither run nor failed. */
+  readonly isProvisioning: boolean;
 }
 
-/** The most machines that a MachineDeployment may have from a time on. */
+/** How many machines a MachineDeployment may have from a time on. */
 export interface BoundObservation {
   /** Milliseconds since 1970. */
   readonly atMs: number;
   readonly uid: string;
   /** Its replicas and maxSurge. */
   readonly most: number;
+  /** How many of its namespace may be provisioning when it makes one; undefined: no limit. */
+  readonly mostProvisioning: number | undefined;
 }
 
 /** Whose a MachineSet is from a time on. */
@@ -62,13 +67,15 @@ const silent = { debug: () => undefined, info: () => undefined, warn: () => unde
 export function observe(client: KubeClient, namespace: string) {
   const observations: Observation[] = [];
   const note = (machine: Machine, isGone: boolean) => {
-    const { metadata, spec } = machine;
+    const { metadata, spec, status } = machine;
     const state = isGone ? 'gone' : metadata.deletionTimestamp === undefined ? 'present' : 'being deleted';
     const { uid, name } = metadata;
     const isPreserved = ![undefined, 'false'].includes(metadata.annotations?.[annotations.preserve]);
+    const { phase = '' } = status?.currentStatus ?? {};
     observations.push({
       ...{ atMs: Date.now(), uid, name, providerID: spec?.providerID, state },
       ...{ set: controllerOf(machine), isPreserved },
+      isProvisioning: state === 'present' && ['', 'Pending', 'CrashLoopBackOff'].includes(phase),
     });
   };
   const nodeObservations: NodeObservation[] = [];
@@ -79,10 +86,14 @@ export function observe(client: KubeClient, namespace: string) {
     if (!isSame) nodeObservations.push({ atMs: Date.now(), name, isThere: !isGone, isReady });
   };
   const bounds: BoundObservation[] = [];
-  const noteBound = ({ metadata: { uid }, spec }: MachineDeployment) => {
+  const noteBound = ({ metadata: { uid, annotations: given }, spec }: MachineDeployment, isGone: boolean) => {
     const { replicas = 0, strategy } = spec ?? {};
     const most = replicas + Number(strategy?.rollingUpdate?.maxSurge ?? 0);
-    if (bounds.findLast((each) => each.uid === uid)?.most !== most) bounds.push({ atMs: Date.now(), uid, most });
+    const limit = given?.[names.maxProvisioning];
+    const mostProvisioning = isGone || limit === undefined ? undefined : Number(limit);
+    const last = bounds.findLast((each) => each.uid === uid);
+    const isSame = last?.most === most && last.mostProvisioning === mostProvisioning;
+    if (!isSame) bounds.push({ atMs: Date.now(), uid, most, mostProvisioning });
   };
   const owners: OwnerObservation[] = [];
   const noteOwner = (machineSet: MachineSet) => {
