@@ -107,7 +107,7 @@ describe('owners of machines', () => {
     expect(Date.parse(failure.eventTime ?? '')).toBeGreaterThanOrEqual(Math.min(...startsMs) + 20_000);
   });
 
-  it('name machines so that their Nodes can have the names as labels, however long their own names are', async () => {
+  it('name machines so that their Nodes can have the names as labels, however long their own names are, and know them without the label name', async () => {
     const name = 'x'.repeat(100);
     const labels = { pool: 'long' };
     await millwright.createDeployment(name, 1, {
@@ -121,6 +121,11 @@ describe('owners of machines', () => {
     });
 
     expect(machine.metadata.name).toMatch(/^x{58}[a-z0-9]{5}$/);
+    expect((await millwright.command('get', 'machines', machine.metadata.name)).output).toContain(name);
+    const query = `MillwrightDeployment = '${name}' AND MillwrightInstallation = '${millwright.namespace}' AND WorkflowType = 'machine'`;
+    await untilTrue('its workflow is found by the deployment', async () => {
+      return (await millwright.temporal.workflow.count(query)).count === 1;
+    });
   });
 
   describe('whose template no API server accepts', () => {

@@ -252,7 +252,7 @@ describe('a fleet that MCM leaves', () => {
     const gone = refOf(await machineOf('never-joins'));
     await mcm.remove('takeover-never-joins');
     await mcm.machine('takeover-made-meanwhile', resting['running']!);
-    const orders = ['selected', 'selected@another'];
+    const orders = ['candidate', 'selected', 'selected@another'];
     for (const [i, order] of orders.entries()) {
       const metadata = { annotations: { [names.inPlaceUpdate]: order } };
       await mcm.machine(`takeover-updated-${i}`, { ...resting['running']!, metadata });
