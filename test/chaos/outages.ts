@@ -117,9 +117,12 @@ export const outages: Acts = {
             world.use('restore of etcd', aroundNames.etcd, async () => {
               tell('restores temporal and etcd from their backups, before our processes reach one of them');
               for (const proxy of sides) await proxy.goDown();
-              await aroundDatabase(world, 'temporal', putBack);
-              await aroundDatabase(world, 'etcd', putBack);
-              for (const proxy of sides) await proxy.comeUp();
+              try {
+                await aroundDatabase(world, 'temporal', putBack);
+                await aroundDatabase(world, 'etcd', putBack);
+              } finally {
+                for (const proxy of sides) await proxy.comeUp();
+              }
             }),
           ),
       );
