@@ -334,7 +334,7 @@ describe('actOnOwner', () => {
 
     const { until: _, ...underWay } = recorded!;
     expect((await act({ [name]: recorded! })).attempts).toEqual({ [name]: underWay });
-    expect((await failOne({ [name]: recorded! })).attempts).toBeUndefined(); // the same attempt
+    expect((await failOne({ [name]: recorded! })).attempts).toBeUndefined(); // the answer to the step before was lost
     const second = await failOne({ [name]: underWay });
     expect(second.attempts).toMatchObject({ [name]: { count: 2, since: recorded?.since } });
   });
@@ -392,6 +392,16 @@ describe('actOnOwner', () => {
     await step();
     expect(await tries()).toBeNull();
     expect(await own()).toHaveLength(2);
+
+    await fail((await own()).find(({ metadata }) => metadata.uid !== fourth?.metadata.uid));
+    const { name } = set!.metadata;
+    const { until: _, ...underWay } = { ...recorded, count: 5 };
+    await activities.actOnOwner(ref, 'MachineDeployment', {
+      ...(await planFor(ref)),
+      scale: [{ set: name, replicas: 2, forgetsAttempts: true }],
+      attempts: { [name]: underWay },
+    });
+    expect(await tries()).toMatchObject({ count: 1 });
   });
 
   it('adds finalizers beside those of others', async () => {

@@ -19,7 +19,8 @@ export async function recordAttempts(step: Step, owner: Owner, failed: readonly 
     let attempts: FailedAttempts | undefined;
     const written = await update(deps.control, sets, { namespace: ref.namespace, name, uid }, (set) => {
       const seconds = api.owner.template.creationSecondsOf(set) ?? deps.defaults.creationSeconds;
-      const known = withKnownAttempts(set, plan.attempts?.[name]);
+      const noted = step.attempts?.[name];
+      const known = withKnownAttempts(set, noted === undefined ? plan.attempts?.[name] : (noted ?? undefined));
       attempts = afterFailures({ ...api, nowMs: temporalNowMs() }, known, replicas, failures, seconds);
       return attempts && { metadata: { annotations: attemptsAnnotation(attempts) } };
     });

@@ -53,9 +53,16 @@ describe('what the run of an owner knows of the attempts of a set', () => {
     ['where an older one was put back', first, second, second],
     ['where the pause was put back of the attempt that is under way', first, tryAgain(first), tryAgain(first)],
     ['but not where Temporal was restored, and the set records more', second, first, second],
+    ['but not where the set records that the next attempt has begun', tryAgain(first), first, tryAgain(first)],
   ])('counts %s', (_, set, inRun, counts) => {
     const seen = withKnownAttempts(set, known(inRun));
     expect(recordedAttempts(gardener, seen, 3)).toEqual(known(counts));
+  });
+
+  it('counts no more where the set records attempts for other replicas since then', () => {
+    const other = afterFailures(at(60), setWith(), 5, [failure(60)], 1_200)!;
+    const set = setWith(attemptsAnnotation(other));
+    expect(recordedAttempts(gardener, withKnownAttempts(set, known(second)), 5)).toEqual(other);
   });
 
   it('counts no more with other replicas, nor when a machine has joined', () => {

@@ -55,15 +55,22 @@ export function nextAttempt(set: OwnerSet): FailedAttempts | undefined {
 
 /**
  * The set with what the run of its owner knows of its attempts: a webhook, a policy or a controller may have removed the
- * annotation, or put an older one back. One that counts more is newer: Temporal was restored from a backup.
+ * annotation, or put an older one back. A newer one counts: the answer of a step was lost, or Temporal was restored.
  */
 export function withKnownAttempts<T extends OwnerSet>(set: T, known: FailedAttempts | undefined): T {
   if (known === undefined) return set;
   const recorded = parse(set);
-  if (recorded !== undefined && recorded.about === known.about && recorded.count > known.count) return set;
+  if (recorded !== undefined && isNewer(recorded, known)) return set;
   const { annotations } = set.metadata;
   const text = JSON.stringify(known);
   return { ...set, metadata: { ...set.metadata, annotations: { ...annotations, [names.failedAttempts]: text } } };
+}
+
+/** Attempts in a row begin with the same machine. Each is recorded when it has failed, and when the next one begins. */
+function isNewer(one: FailedAttempts, other: FailedAttempts): boolean {
+  if (one.since !== other.since) return one.since > other.since;
+  if (one.count !== other.count) return one.count > other.count;
+  return one.until === undefined && other.until !== undefined;
 }
 
 /**

@@ -7,7 +7,7 @@ import { actOnOwner, listBlockers } from './calls.ts';
 import { afterOutage, deadlineMs, isDue, tick, withNewDeadline } from './clock.ts';
 import { planLateReport } from './plan.ts';
 import { showBlocker, toLateFailure, toLateNote } from './report.ts';
-import type { OwnerRun } from './state.ts';
+import { type OwnerRun, toRolloutState } from './state.ts';
 
 /** A timer that fires this late means that Temporal or all workers were down, ms. */
 const lateTimerMs = 30_000;
@@ -65,8 +65,7 @@ export async function checkDeadline(run: OwnerRun, view: OwnerView): Promise<voi
   run.blockedBy = blockedBy ?? undefined;
   showBlocker(run);
   if (!isFailed) return;
-  const state = { clock: late, ...(blockedBy !== null && { blockedBy }) };
-  throw toLateFailure(run.ref, state, { deadlineMs: run.deadlineMs, rolledBack });
+  throw toLateFailure(run.ref, { ...toRolloutState(run), clock: late }, { deadlineMs: run.deadlineMs, rolledBack });
 }
 
 /** What a rollout waits for; null when its deployment is gone, undefined while that cannot be read. */

@@ -5,7 +5,7 @@ import type { StepResult } from '../../activities/owner/step.ts';
 import type { LastSeen, OwnerPlan, OwnerReading, OwnerView, SetView } from '../../api/model/owner.ts';
 import { setUpWorkflows } from '../../test/support/workflows.ts';
 import type { VirtualHandle } from '../../test/virtual-temporal/server.ts';
-import { retryNowSignal } from '../messages.ts';
+import { refreshSignal, retryNowSignal } from '../messages.ts';
 import { describeOwnerQuery, ownerObservedSignal } from './messages.ts';
 import { newOwnerRun, toRolloutState } from './state.ts';
 
@@ -215,6 +215,43 @@ describe('a step of which the API server keeps nothing', () => {
     await workflows.advanceUntil(() => plans.length === 4);
     expect(lasts.at(-1)).not.toHaveProperty('attempts');
     expect(plans[3]).not.toHaveProperty('attempts');
+  });
+
+  const recorded = { count: 1, since: '2026-01-01T00:00:00Z', reason: 'no key', about: 'hash/3' };
+  /** A run that knows of an attempt. */
+  async function startKnowing(change: Partial<OwnerView>): Promise<void> {
+    const view = { ...with1({ failed: 1, available: 2 }), ...change };
+    result = { attempts: { 'pool-1': recorded } };
+    await start({ view, candidates: [{ ...machine, failed: true }] });
+    await workflows.advanceUntil(() => plans.length === 1);
+    result = {};
+  }
+
+  it('keeps the run open that knows of attempts that have failed, until they count no more', async () => {
+    await startKnowing({});
+    reading = { view: atRest };
+    await current().signal(refreshSignal);
+    await workflows.temporal.advance(600_000);
+    expect((await current().describe()).status.name).toBe('RUNNING');
+
+    result = { attempts: { 'pool-1': null } };
+    reading = { view: with1({ hasOldAttempts: true, outdated: ['annotations'] }) };
+    await current().signal(refreshSignal);
+    await workflows.advanceUntil(() => plans.length > 1);
+    reading = { view: atRest };
+    await workflows.advanceUntil(async () => (await current().describe()).status.name === 'COMPLETED');
+  });
+
+  it('leaves the attempts of sets that have failed to the next run where the rollout is late', async () => {
+    const underWay = { progress: 'updated', progressDeadlineSeconds: 2 } as const;
+    await startKnowing(underWay);
+    reading = { view: { ...with1({ available: 2, starting: 1 }), ...underWay } };
+    await current().signal(refreshSignal);
+    await workflows.advanceUntil(async () => (await handle.describe()).status.name === 'FAILED');
+    const { events } = await handle.fetchHistory();
+    const failure = events?.at(-1)?.workflowExecutionFailedEventAttributes?.failure?.applicationFailureInfo;
+    const [state] = failure?.details?.payloads ?? [];
+    expect(JSON.parse(Buffer.from(state?.data ?? []).toString())).toMatchObject({ attempts: { 'pool-1': recorded } });
   });
 
   it('leaves the attempts of sets that have failed to the next run', () => {

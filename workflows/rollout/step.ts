@@ -119,10 +119,16 @@ async function changeOwner(run: OwnerRun, reading: OwnerSnapshot): Promise<StepO
   if (isEmpty(plan) && run.isHeld && patched('an-outage-that-is-over')) run.isHeld = false;
   const isHeld = isStepHeld(run, view);
   report(run, view, doingOf(view, isEmpty(plan)));
-  if (isEmpty(plan)) return ownerNeeds(view).length === 0 && !run.isInvalid ? 'done' : 'waiting';
+  if (isEmpty(plan)) return needsNothing(run, view) ? 'done' : 'waiting';
   if (isHeld) return 'notKept';
   run.isRetry = false;
   return carryOut(run, view, plan);
+}
+
+/** The next run of an owner that needs nothing begins without what this run knows. */
+function needsNothing(run: OwnerRun, view: OwnerView): boolean {
+  if (ownerNeeds(view).length > 0 || run.isInvalid) return false;
+  return run.attempts.size === 0 || !patched('attempts-keep-a-run-open');
 }
 
 /** Does what is planned, and notes what the next step has to know of it. */
