@@ -10,8 +10,8 @@ import type { MachineState, Repeated } from './state.ts';
 const change = 'what-is-not-kept-has-a-pause';
 
 /** Notes that a write is made now. @param text what it is made from */
-export function noteWrite({ repeats }: MachineState, what: Repeated, text = '', soonMs?: number): void {
-  repeats[what] = nextRepeat(repeats[what], text, Date.now(), soonMs);
+export function noteWrite({ repeats }: MachineState, what: Repeated, text = ''): void {
+  repeats[what] = nextRepeat(repeats[what], text, Date.now());
 }
 
 /** Notes that a phase has written the status. @param from what the phase began with */
@@ -24,6 +24,21 @@ export function noteStatus({ repeats }: MachineState, from: string): void {
 export function isHeld({ repeats }: MachineState, what: Repeated, text = ''): boolean {
   const last = repeats[what];
   return last?.text === text && Date.now() < repeatedAtMs(last) && patched(change);
+}
+
+/** Notes that the marks of a preservation or an in-place update are written now. */
+export function noteMarks(state: MachineState): void {
+  noteWrite(state, 'maintenance', marksText(state));
+}
+
+/** Whether these marks have to wait. */
+export function areMarksHeld(state: MachineState): boolean {
+  return isHeld(state, 'maintenance', marksText(state));
+}
+
+/** What these marks are made from, without the marks. */
+function marksText({ machine: { stage, phase, preservedUntil, updateDueBy }, node }: MachineState): string {
+  return JSON.stringify([stage, phase, preservedUntil, updateDueBy, node.state]);
 }
 
 /** When the first write that waits may be made, ms since the epoch; Infinity: none waits. */

@@ -80,6 +80,25 @@ describe('a Machine whose VM the cloud is about to take away', () => {
     expect(now()).toBe(nowMs);
   });
 
+  it('has it written also while it joins, and has failed', async () => {
+    await start();
+    await advanceUntil(async () => (await waitingFor()) === 'node node-1 to register');
+    await joinNode({ outdated: true });
+    await say(vm.providerID);
+    await advanceUntil(() => cluster.machine.stage === 'failed');
+    expect(cluster.steps.filter((step) => step === 'markInterrupted')).toHaveLength(1);
+  });
+
+  it('forgets it while there is no Node: the cloud may take it back before the machine joins', async () => {
+    await start();
+    await advanceUntil(async () => (await waitingFor()) === 'node node-1 to register');
+    await say(vm.providerID);
+    await described();
+    await joinNode();
+    await advanceUntil(async () => (await described()).doing === 'running');
+    expect(cluster.steps).not.toContain('markInterrupted');
+  });
+
   it('waits for the API server of its Node, and writes it then', async () => {
     await startRunning();
     let isDown = true;

@@ -11,7 +11,7 @@ import { nodeNameOf } from '../node.ts';
 import { putNode, setMachine } from '../observe.ts';
 import { again, done, type PhaseOutcome, retryPauseMs, waitFor } from '../outcome.ts';
 import { type Activity, showWait } from '../progress.ts';
-import { isHeld, noteWrite } from '../repeats.ts';
+import { areMarksHeld, noteMarks } from '../repeats.ts';
 import { report } from '../report.ts';
 import { type MachineState, now, timeIn } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
@@ -22,9 +22,6 @@ const drainings = {
   preservation: 'draining the node of a preserved machine',
   inPlaceUpdate: 'draining the node for its in-place update',
 } as const;
-
-/** A watcher may say only so late that a write is still due, ms: a write that changes nothing is no event. */
-const longestResyncMs = 20 * 60_000;
 
 /** Pause before a drain that has failed is tried again. */
 const retryMs = retryPauseMs({ code: 'Unavailable' }, 'deletion');
@@ -39,10 +36,9 @@ export async function maintain(state: MachineState): Promise<PhaseOutcome> {
   const isOver = [preservedUntil, updateDueBy].some((end) => end !== undefined && Date.now() >= Date.parse(end));
   if (state.maintenance === undefined && !isOver) return done;
   const isWrite = state.maintenance === undefined || state.maintenance === 'write';
-  if (isWrite && isHeld(state, 'maintenance')) return done; // its Node and its VM are looked after meanwhile
-  const { drainSince, maintenance: left } = await writeMarks(state);
-  // Writes may follow each other. Only one that has left something certainly comes again.
-  if (isWrite) noteWrite(state, 'maintenance', '', left === 'write' ? longestResyncMs : 1_000);
+  if (isWrite && areMarksHeld(state)) return done; // its Node and its VM are looked after meanwhile
+  if (isWrite) noteMarks(state);
+  const { drainSince } = await writeMarks(state);
   const purpose = drainDue(state);
   const nodeName = nodeNameOf(state);
   if (purpose === undefined || nodeName === undefined || state.node.state !== 'present') {
@@ -67,8 +63,8 @@ async function writeMarks(state: MachineState, drain?: MaintenanceDrain): Promis
   const doing = 'writing what the machine and its node should say of each other';
   const seen = await untilAnswered(state, doing, () => kubernetesSteps.maintain(state.ref, at, drain));
   putNode(state, seen.node);
-  // What is still to be written could not be written: watchers say so again.
-  if (seen.maintenance !== undefined && seen.maintenance !== 'write') state.maintenance ??= seen.maintenance;
+  const isShown = seen.maintenance !== 'write' || patched('marks-that-are-not-kept-stay-due');
+  if (seen.maintenance !== undefined && isShown) state.maintenance ??= seen.maintenance;
   setMachine(state, seen.machine);
   return seen;
 }

@@ -148,8 +148,10 @@ async function takeVm(state: MachineState, attempt: Attempt, answer: Vm, doing: 
  */
 async function failIfNotNamed(state: MachineState, { providerID }: Vm): Promise<PhaseOutcome> {
   if (Date.now() < creationDeadlineMs(state) || !patched('late-without-its-name')) return again;
-  if (state.machine.providerID !== undefined) return again; // it names another VM
-  const message = `the API server does not keep spec.providerID "${providerID}". ${findWhoChanges('the Machine', commandLine('retry', state.ref))}`;
+  const { providerID: other } = state.machine;
+  if (other !== undefined && !patched('late-with-another-name')) return again;
+  const kept = other === undefined ? 'does not keep spec.providerID' : `keeps spec.providerID "${other}" instead of`;
+  const message = `the API server ${kept} "${providerID}". ${findWhoChanges('the Machine', commandLine('retry', state.ref))}`;
   const late = await failIfLate(state, () => ({ kind: 'create', code: 'FailedPrecondition', message }));
   return late ?? again;
 }

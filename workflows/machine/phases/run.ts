@@ -5,7 +5,7 @@ import type { MachineStage } from '../../../api/model/machine.ts';
 import { isOutdated, isSyncHeld, lackOf, syncNode } from '../node.ts';
 import { again, type PhaseOutcome, waitFor } from '../outcome.ts';
 import { type Activity, showWait } from '../progress.ts';
-import { held, heldUntilMs, isHeld, showTry } from '../repeats.ts';
+import { areMarksHeld, held, heldUntilMs, isHeld, showTry } from '../repeats.ts';
 import { type Facts, report } from '../report.ts';
 import type { MachineState } from '../state.ts';
 import { interruptedFacts, markInterruption } from './interruption.ts';
@@ -30,9 +30,8 @@ export async function run(state: MachineState): Promise<PhaseOutcome> {
       return reportLack(state, lack);
     if (stage === 'unhealthy' && stage === machine.stage) return orEarlier(state, await watchUnhealthy(state));
     const activity = activityOf(state, stage);
-    // Only a watcher knows whether that of `maintain` was kept: it is shown until its pause is over.
     const isFinalizerHeld = !machine.managed && isHeld(state, 'finalizer');
-    const isWaiting = isHeldBack || isFinalizerHeld || isHeld(state, 'maintenance');
+    const isWaiting = isHeldBack || isFinalizerHeld || (state.maintenance === 'write' && areMarksHeld(state));
     const isShown = Number.isFinite(heldUntilMs(state)) && (isWaiting || !patched('what-is-kept-is-not-shown'));
     showWait(state, isShown ? held(state, activity) : activity);
     return orEarlier(state, waitFor());
