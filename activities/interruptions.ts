@@ -25,8 +25,8 @@ export interface InterruptedMachine extends Interruption {
 
 export type InterruptionActivities = ReturnType<typeof createInterruptionActivities>;
 
-/** Stages in which a machine may have a Node. */
-const withNode: readonly MachineStage[] = ['joining', 'running', 'unhealthy'];
+/** Stages in which a machine may have a Node that is marked. */
+const marked: readonly MachineStage[] = ['joining', 'running', 'unhealthy'];
 
 export function createInterruptionActivities({ control, defaults }: InterruptionDeps) {
   return {
@@ -50,7 +50,7 @@ export function createInterruptionActivities({ control, defaults }: Interruption
       return [...places.values()];
     },
 
-    /** The Machines of these VMs that may have a Node. */
+    /** The Machines of these VMs whose workflows mark their Nodes. */
     async findInterrupted(
       { dialect, namespace }: SweepNamespace,
       interruptions: readonly Interruption[],
@@ -61,7 +61,7 @@ export function createInterruptionActivities({ control, defaults }: Interruption
       return items.flatMap((item) => {
         const { uid, providerID, stage, deletingSince } = machine.toSnapshot(item, defaults);
         const interruption = providerID === undefined ? undefined : byVm.get(vmOf(providerID));
-        const isConcerned = withNode.includes(stage) && deletingSince === undefined;
+        const isConcerned = marked.includes(stage) && deletingSince === undefined;
         return interruption !== undefined && isConcerned ? [{ name: item.metadata.name, uid, ...interruption }] : [];
       });
     },
