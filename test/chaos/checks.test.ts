@@ -37,7 +37,15 @@ function vm(id: string, createdAt: number, deletedAt?: number): EvidentVm {
 
 function machineAt(seconds: number, change: Partial<Observation> = {}): Observation {
   const named = { uid: 'u', name: 'm', providerID: 'simulated:///here/vm-1', state: 'present' as const };
-  return { atMs: seconds * 1_000, ...named, set: undefined, isPreserved: false, isProvisioning: false, ...change };
+  return {
+    atMs: seconds * 1_000,
+    ...named,
+    set: undefined,
+    isPreserved: false,
+    isForced: false,
+    isProvisioning: false,
+    ...change,
+  };
 }
 
 function nodeAt(atMs: number, isReady: boolean, isThere = true): NodeObservation {
@@ -399,6 +407,11 @@ describe('a run is checked for', () => {
       ],
     ])('%s', (_, change) => {
       expect(violationsOf(change)).toEqual([expect.stringContaining('a bootstrap token is left: bootstrap-token-a')]);
+    });
+
+    it('but not that of a Machine that was deleted by force', () => {
+      const observations = [...quiet.observations, machineAt(30, { uid: 'gone', isForced: true })];
+      expect(violationsOf({ tokens: [{ ...token, machineUid: 'gone' }], observations })).toEqual([]);
     });
 
     it('but not that of a Machine that a restore of etcd did not bring back', () => {

@@ -277,14 +277,15 @@ function valuesOf(bounds: Evidence['bounds'], fromMs: number, toMs: number): Evi
 }
 
 /**
- * No bootstrap token is left of a machine that has joined or is gone. A restore of etcd may bring back that of a Machine
- * that it does not bring back, and the token expires.
+ * No bootstrap token is left of a machine that has joined or is gone. Two expire instead: of a Machine that was deleted
+ * by force, and of one that a restore of etcd does not bring back as it does the token.
  */
-export function findLeftTokens({ tokens, machines, disturbances, endedAt }: Evidence): Violation[] {
+export function findLeftTokens({ tokens, machines, observations, disturbances, endedAt }: Evidence): Violation[] {
   const uids = new Set(machines.map(({ uid }) => uid));
   return tokens.flatMap(({ name, machineUid, createdAt }) => {
     const isOlder = (each: Disturbance) => each.what === restoreOfEtcd && Date.parse(createdAt) <= each.toMs;
-    if (!uids.has(machineUid) && disturbances.some(isOlder)) return [];
+    const isForced = observations.some((each) => each.uid === machineUid && each.isForced);
+    if (!uids.has(machineUid) && (isForced || disturbances.some(isOlder))) return [];
     return [{ what: 'a bootstrap token is left', where: `${name} of the Machine ${machineUid}`, at: endedAt }];
   });
 }

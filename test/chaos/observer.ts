@@ -1,5 +1,5 @@
 /** What the API server has said of each Machine, its owners and each Node, and when. */
-import { annotations } from '../../api/gardener/names.ts';
+import { annotations, labels } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
@@ -24,6 +24,8 @@ export interface Observation {
   readonly set: string | undefined;
   /** Whether somebody has asked to preserve it. */
   readonly isPreserved: boolean;
+  /** Whether somebody forces its deletion. */
+  readonly isForced: boolean;
   /** Whether it is present and has neither run nor failed. */
   readonly isProvisioning: boolean;
 }
@@ -75,6 +77,7 @@ export function observe(client: KubeClient, namespace: string) {
     observations.push({
       ...{ atMs: Date.now(), uid, name, providerID: spec?.providerID, state },
       ...{ set: controllerOf(machine), isPreserved },
+      isForced: metadata.labels?.[labels.forceDeletion] !== undefined,
       isProvisioning: state === 'present' && ['', 'Pending', 'CrashLoopBackOff'].includes(phase),
     });
   };
