@@ -401,7 +401,18 @@ describe('actOnOwner', () => {
       scale: [{ set: name, replicas: 2, forgetsAttempts: true }],
       attempts: { [name]: underWay },
     });
-    expect(await tries()).toMatchObject({ count: 1 });
+    const again = await tries();
+    expect(again).toMatchObject({ count: 1 });
+
+    const due = JSON.stringify({ ...again, until: '2020-01-01T00:00:00Z' });
+    await client.patch(
+      machineSets,
+      set!.metadata,
+      mergePatch({ metadata: { annotations: { [names.failedAttempts]: due } } }),
+    );
+    await fail(fourth); // of the attempt before the one that the step begins
+    await step();
+    expect(await tries()).toEqual({ ...again, until: undefined });
   });
 
   it('adds finalizers beside those of others', async () => {

@@ -15,12 +15,12 @@ export async function recordAttempts(step: Step, owner: Owner, failed: readonly 
   for (const name of new Set(failed.map(({ set }) => set))) {
     const failures = failed.flatMap(({ set, failedToJoin }) => (set === name && failedToJoin ? [failedToJoin] : []));
     const uid = plan.sets.find((set) => set.name === name)?.uid;
-    if (uid === undefined) continue;
+    const noted = step.attempts?.[name];
+    if (uid === undefined || noted) continue; // the step has begun the next attempt: these are of the one before
     let attempts: FailedAttempts | undefined;
     const written = await update(deps.control, sets, { namespace: ref.namespace, name, uid }, (set) => {
       const seconds = api.owner.template.creationSecondsOf(set) ?? deps.defaults.creationSeconds;
-      const noted = step.attempts?.[name];
-      const known = withKnownAttempts(set, noted === undefined ? plan.attempts?.[name] : (noted ?? undefined));
+      const known = noted === null ? set : withKnownAttempts(set, plan.attempts?.[name]);
       attempts = afterFailures({ ...api, nowMs: temporalNowMs() }, known, replicas, failures, seconds);
       return attempts && { metadata: { annotations: attemptsAnnotation(attempts) } };
     });

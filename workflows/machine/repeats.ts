@@ -62,7 +62,7 @@ export function held(state: MachineState, { doing }: Pick<Activity, 'doing'>): A
 /** Shows what is done with a write. That it is not kept is shown until it is. */
 export function showTry(state: MachineState, activity: Activity): void {
   const { blockedOn, unblock } = state.progress;
-  const isRepeated = blockedOn === 'KubernetesApi' && Object.values(state.repeats).some(isPaced);
+  const isRepeated = blockedOn === 'KubernetesApi' && Object.values(state.repeats).some(isPaced) && patched(change);
   show(state, isRepeated ? { ...activity, blockedOn, ...(unblock !== undefined && { unblock }) } : activity);
 }
 

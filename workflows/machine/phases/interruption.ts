@@ -19,11 +19,11 @@ export async function followInterruption(state: MachineState): Promise<PhaseOutc
 /** Writes on the Node what the cloud has said of its VM. */
 export async function markInterruption(state: MachineState): Promise<void> {
   const { ref, machine, node, interruption } = state;
-  if (interruption === undefined) return;
+  if (interruption === undefined || node.state === 'unknown') return;
   // A later check says it again. Until then the cloud may have changed its mind.
-  if (node.state !== 'present' && !patched('interruption-without-a-node')) return;
+  if (node.state === 'absent' && !patched('interruption-without-a-node')) return;
   delete state.interruption;
-  if (node.state !== 'present') return;
+  if (node.state === 'absent') return;
   const isOfIt = machine.providerID !== undefined && vmOf(machine.providerID) === vmOf(interruption.providerID);
   if (!isOfIt || node.interruption !== undefined) return;
   const doing = 'marking the node: the cloud is about to take its VM away';
