@@ -242,6 +242,19 @@ describe('a step of which the API server keeps nothing', () => {
     await workflows.advanceUntil(async () => (await current().describe()).status.name === 'COMPLETED');
   });
 
+  it('keeps no run open for a set that is being deleted', async () => {
+    await startKnowing({});
+    const view = {
+      ...atRest,
+      deleting: true,
+      hasOurFinalizer: false,
+      sets: [{ ...set, deleting: true, hasOurFinalizer: false }],
+    };
+    reading = { view };
+    await current().signal(refreshSignal);
+    await workflows.advanceUntil(async () => (await current().describe()).status.name === 'COMPLETED');
+  });
+
   it('leaves the attempts of sets that have failed to the next run where the rollout is late', async () => {
     const underWay = { progress: 'updated', progressDeadlineSeconds: 2 } as const;
     await startKnowing(underWay);

@@ -110,7 +110,8 @@ async function changeOwner(run: OwnerRun, reading: OwnerSnapshot): Promise<StepO
   const { view } = reading;
   const isComplete = sumOf(view.sets, ({ active }) => active) >= view.replicas;
   if (isComplete) run.unfilled.clear(); // nothing has to be made in their place
-  for (const set of run.attempts.keys()) if (!view.sets.some(({ name }) => name === set)) run.attempts.delete(set);
+  const sets = new Set(view.sets.flatMap(({ name, deleting }) => (deleting ? [] : [name])));
+  for (const set of run.attempts.keys()) if (!sets.has(set)) run.attempts.delete(set);
   const seen = withOwnReplacements(run, withOwnCreations(run, reading));
   const known = run.isRetry ? { ...seen, view: withoutPauses(seen.view) } : seen;
   run.nextAttemptMs = nextAttemptMs(known.view);
