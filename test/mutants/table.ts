@@ -285,8 +285,8 @@ const ofWorkflows: readonly Mutant[] = [
   {
     id: 'marks-that-are-not-kept',
     file: 'workflows/machine/phases/maintain.ts',
-    text: " || patched('marks-that-are-not-kept-stay-due')",
-    replacement: '',
+    text: "isCreated && patched('marks-that-are-not-kept-stay-due')",
+    replacement: 'false',
     breaks: 'What a preservation writes in vain is tried again, and shown, only when a watcher says that it is due.',
     tests: ['workflows/machine/not-kept.test.ts'],
   },

@@ -408,7 +408,7 @@ function playCluster(
       cluster.preserved.push(drain);
       if (cluster.maintenance === 'write' && !cluster.drops.includes('maintenance'))
         cluster.maintenance = cluster.machine.stage === 'failed' ? 'drain' : undefined;
-      if (drain?.isDrained) cluster.maintenance = undefined;
+      if (drain?.isDrained && !cluster.drops.includes('drained')) cluster.maintenance = undefined;
       const { node, maintenance } = cluster;
       return { machine: touch({}), node, ...(maintenance !== undefined && { maintenance }) };
     }),

@@ -406,6 +406,34 @@ describe('what an API server does not keep', () => {
     expect(countOf('maintain')).toBeLessThanOrEqual(most);
   });
 
+  it('is written again with growing pauses, and shown: that the Node of a preserved machine is drained', async () => {
+    await startAtRest();
+    drop('drained');
+    touch({ stage: 'failed', stageSince: new Date(0).toISOString(), conditions: { Ready: 'False' } });
+    cluster.maintenance = 'drain';
+    await seeNode({ conditions: { Ready: 'False' } });
+    await advance(120_000);
+    expect(cluster.drains).toBeGreaterThan(4);
+    expect(cluster.drains).toBeLessThanOrEqual(most);
+    expect(await described()).toMatchObject({ blockedOn: 'KubernetesApi' });
+    drop();
+    await advanceUntil(async () => (await described()).blockedOn !== 'KubernetesApi');
+    expect(cluster.maintenance).toBeUndefined();
+  });
+
+  it('ends no pause of a creation: what `maintain` writes', async () => {
+    cloud.ensureVm = () => refuse('ResourceExhausted');
+    await start();
+    await advance(60_000);
+    const before = cloud.asked.length;
+    drop('maintenance');
+    cluster.maintenance = 'write';
+    await observe();
+    await advance(60_000);
+    expect(countOf('maintain')).toBeGreaterThan(0);
+    expect(cloud.asked.length).toBeLessThanOrEqual(before + 1);
+  });
+
   it('does not wait because of writes before that were not kept: what `maintain` writes for another state', async () => {
     await startAtRest();
     drop('maintenance');

@@ -101,7 +101,7 @@ export type StuckDrain = Pick<Extract<DrainOutcome, { kind: 'stuck' }>, 'reporte
  * What is repeated: a write of the finalizer, of the Node, of what `maintain` writes, of the status, or else whatever a
  * phase does.
  */
-export type Repeated = 'finalizer' | 'node' | 'maintenance' | 'status' | 'phase';
+export type Repeated = 'finalizer' | 'node' | 'maintenance' | 'drained' | 'status' | 'phase';
 
 /** State of one machine's workflow, which its phases read and change. */
 export interface MachineState extends PersistedState {

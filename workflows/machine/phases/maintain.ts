@@ -11,7 +11,7 @@ import { nodeNameOf } from '../node.ts';
 import { putNode, setMachine } from '../observe.ts';
 import { again, done, type PhaseOutcome, retryPauseMs, waitFor } from '../outcome.ts';
 import { type Activity, showWait } from '../progress.ts';
-import { areMarksHeld, noteMarks } from '../repeats.ts';
+import { areMarksHeld, isHeld, noteMarks, noteWrite } from '../repeats.ts';
 import { report } from '../report.ts';
 import { type MachineState, now, timeIn } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
@@ -36,7 +36,8 @@ export async function maintain(state: MachineState): Promise<PhaseOutcome> {
   const isOver = [preservedUntil, updateDueBy].some((end) => end !== undefined && Date.now() >= Date.parse(end));
   if (state.maintenance === undefined && !isOver) return done;
   const isWrite = state.maintenance === undefined || state.maintenance === 'write';
-  if (isWrite && areMarksHeld(state)) return done; // its Node and its VM are looked after meanwhile
+  // Its Node and its VM are looked after meanwhile.
+  if (isWrite ? areMarksHeld(state) : isHeld(state, 'drained', state.maintenance)) return done;
   if (isWrite) noteMarks(state);
   const { drainSince } = await writeMarks(state);
   const purpose = drainDue(state);
@@ -63,8 +64,11 @@ async function writeMarks(state: MachineState, drain?: MaintenanceDrain): Promis
   const doing = 'writing what the machine and its node should say of each other';
   const seen = await untilAnswered(state, doing, () => kubernetesSteps.maintain(state.ref, at, drain));
   putNode(state, seen.node);
-  const isShown = seen.maintenance !== 'write' || patched('marks-that-are-not-kept-stay-due');
-  if (seen.maintenance !== undefined && isShown) state.maintenance ??= seen.maintenance;
+  // While a machine is created a watcher says it again: the calls for its VM have pauses of their own.
+  const isCreated = !['new', 'creating', 'joining'].includes(seen.machine.stage);
+  const staysDue = isCreated && patched('marks-that-are-not-kept-stay-due');
+  if (seen.maintenance !== undefined && (seen.maintenance !== 'write' || staysDue))
+    state.maintenance ??= seen.maintenance;
   setMachine(state, seen.machine);
   return seen;
 }
@@ -89,7 +93,9 @@ async function drainFor(
     if (outcome.kind !== 'done') return outcome;
     forgetDrain(state);
     const { maintenance: left } = await writeMarks(state, { purpose, isDrained: true });
-    return left === 'write' || drainDue(state) === purpose ? waitFor(retryMs) : again; // somebody has removed what was written
+    const isNotKept = drainDue(state) === purpose;
+    if (isNotKept) noteWrite(state, 'drained', state.maintenance);
+    return left === 'write' || isNotKept ? waitFor(retryMs) : again;
   } catch (error) {
     if (!isActivityFailure(error)) throw error;
     const failure = toFailure(error);

@@ -31,7 +31,9 @@ export async function run(state: MachineState): Promise<PhaseOutcome> {
     if (stage === 'unhealthy' && stage === machine.stage) return orEarlier(state, await watchUnhealthy(state));
     const activity = activityOf(state, stage);
     const isFinalizerHeld = !machine.managed && isHeld(state, 'finalizer');
-    const isWaiting = isHeldBack || isFinalizerHeld || (state.maintenance === 'write' && areMarksHeld(state));
+    const { maintenance } = state;
+    const areHeld = maintenance === 'write' ? areMarksHeld(state) : isHeld(state, 'drained', maintenance);
+    const isWaiting = isHeldBack || isFinalizerHeld || (maintenance !== undefined && areHeld);
     const isShown = Number.isFinite(heldUntilMs(state)) && (isWaiting || !patched('what-is-kept-is-not-shown'));
     showWait(state, isShown ? held(state, activity) : activity);
     return orEarlier(state, waitFor());
