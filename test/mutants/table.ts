@@ -277,7 +277,7 @@ const ofWorkflows: readonly Mutant[] = [
   {
     id: 'maintenance-due-while-written',
     file: 'workflows/machine/machine.ts',
-    text: "return state.maintenance === 'write' && !areMarksHeld(state) && patched('maintenance-due-while-written');",
+    text: "return state.maintenance === 'write' && !isMaintenanceHeld(state) && patched('maintenance-due-while-written');",
     replacement: 'return false;',
     breaks: 'The Node of a machine that was updated in place stays cordoned if its worker was slow.',
     tests: ['workflows/machine/phases/maintain.test.ts'],

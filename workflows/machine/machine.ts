@@ -20,7 +20,7 @@ import { provision } from './phases/provision.ts';
 import { run } from './phases/run.ts';
 import { validate } from './phases/validate.ts';
 import { describe } from './progress.ts';
-import { areMarksHeld, heldUntilMs, isHeld, noteStatus, noteWrite, waitForWrite } from './repeats.ts';
+import { heldUntilMs, isHeld, isMaintenanceHeld, noteStatus, noteWrite, waitForWrite } from './repeats.ts';
 import {
   MachineGoneError,
   type MachineState,
@@ -147,7 +147,7 @@ function beginningOf(state: MachineState, phase: number): string {
  * Whether a watcher has said, while something was written, that more is to be written. It says no more than it repeats.
  */
 function isWriteLeft(state: MachineState): boolean {
-  return state.maintenance === 'write' && !areMarksHeld(state) && patched('maintenance-due-while-written');
+  return state.maintenance === 'write' && !isMaintenanceHeld(state) && patched('maintenance-due-while-written');
 }
 
 /** A phase that leaves everything as it was, again and again, writes what is not kept. */

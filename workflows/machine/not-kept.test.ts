@@ -406,7 +406,7 @@ describe('what an API server does not keep', () => {
     expect(countOf('maintain')).toBeLessThanOrEqual(most);
   });
 
-  it('is written again with growing pauses, and shown: that the Node of a preserved machine is drained', async () => {
+  it('is written again with growing pauses, shown, and made at once by force: that the Node of a preserved machine is drained', async () => {
     await startAtRest();
     drop('drained');
     touch({ stage: 'failed', stageSince: new Date(0).toISOString(), conditions: { Ready: 'False' } });
@@ -417,8 +417,12 @@ describe('what an API server does not keep', () => {
     expect(cluster.drains).toBeLessThanOrEqual(most);
     expect(await described()).toMatchObject({ blockedOn: 'KubernetesApi' });
     drop();
+    const nowMs = now();
+    touch({ forceDrain: true });
+    await observe();
+    await advanceUntil(() => cluster.maintenance === undefined);
+    expect(now()).toBe(nowMs);
     await advanceUntil(async () => (await described()).blockedOn !== 'KubernetesApi');
-    expect(cluster.maintenance).toBeUndefined();
   });
 
   it('ends no pause of a creation: what `maintain` writes', async () => {

@@ -31,14 +31,25 @@ export function noteMarks(state: MachineState): void {
   noteWrite(state, 'maintenance', marksText(state));
 }
 
-/** Whether these marks have to wait. */
-export function areMarksHeld(state: MachineState): boolean {
-  return isHeld(state, 'maintenance', marksText(state));
+/** Notes that the Node was drained for one of these, and that this is not kept. */
+export function noteDrain(state: MachineState): void {
+  noteWrite(state, 'drained', drainText(state));
+}
+
+/** Whether what is due for a preservation or an in-place update has to wait: its marks, or its drain. */
+export function isMaintenanceHeld(state: MachineState): boolean {
+  const isDrain = state.maintenance !== undefined && state.maintenance !== 'write';
+  return isDrain ? isHeld(state, 'drained', drainText(state)) : isHeld(state, 'maintenance', marksText(state));
 }
 
 /** What these marks are made from, without the marks. */
 function marksText({ machine: { stage, phase, preservedUntil, updateDueBy }, node }: MachineState): string {
   return JSON.stringify([stage, phase, preservedUntil, updateDueBy, node.state]);
+}
+
+/** A drain that somebody forces is another one. */
+function drainText({ maintenance, machine: { forceDrain } }: MachineState): string {
+  return JSON.stringify([maintenance, forceDrain === true]);
 }
 
 /** When the first write that waits may be made, ms since the epoch; Infinity: none waits. */

@@ -11,7 +11,7 @@ import { nodeNameOf } from '../node.ts';
 import { putNode, setMachine } from '../observe.ts';
 import { again, done, type PhaseOutcome, retryPauseMs, waitFor } from '../outcome.ts';
 import { type Activity, showWait } from '../progress.ts';
-import { areMarksHeld, isHeld, noteMarks, noteWrite } from '../repeats.ts';
+import { isMaintenanceHeld, noteDrain, noteMarks } from '../repeats.ts';
 import { report } from '../report.ts';
 import { type MachineState, now, timeIn } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
@@ -36,8 +36,7 @@ export async function maintain(state: MachineState): Promise<PhaseOutcome> {
   const isOver = [preservedUntil, updateDueBy].some((end) => end !== undefined && Date.now() >= Date.parse(end));
   if (state.maintenance === undefined && !isOver) return done;
   const isWrite = state.maintenance === undefined || state.maintenance === 'write';
-  // Its Node and its VM are looked after meanwhile.
-  if (isWrite ? areMarksHeld(state) : isHeld(state, 'drained', state.maintenance)) return done;
+  if (isMaintenanceHeld(state)) return done; // its Node and its VM are looked after meanwhile
   if (isWrite) noteMarks(state);
   const { drainSince } = await writeMarks(state);
   const purpose = drainDue(state);
@@ -94,7 +93,7 @@ async function drainFor(
     forgetDrain(state);
     const { maintenance: left } = await writeMarks(state, { purpose, isDrained: true });
     const isNotKept = drainDue(state) === purpose;
-    if (isNotKept) noteWrite(state, 'drained', state.maintenance);
+    if (isNotKept) noteDrain(state);
     return left === 'write' || isNotKept ? waitFor(retryMs) : again;
   } catch (error) {
     if (!isActivityFailure(error)) throw error;
