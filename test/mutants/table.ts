@@ -285,7 +285,7 @@ const ofWorkflows: readonly Mutant[] = [
   {
     id: 'marks-that-are-not-kept',
     file: 'workflows/machine/phases/maintain.ts',
-    text: "isCreated && patched('marks-that-are-not-kept-stay-due')",
+    text: "isPastCreation(seen.machine.stage) && patched('marks-that-are-not-kept-stay-due')",
     replacement: 'false',
     breaks: 'What a preservation writes in vain is tried again, and shown, only when a watcher says that it is due.',
     tests: ['workflows/machine/not-kept.test.ts'],

@@ -425,7 +425,41 @@ describe('what an API server does not keep', () => {
     await advanceUntil(async () => (await described()).blockedOn !== 'KubernetesApi');
   });
 
-  it('ends no pause of a creation: what `maintain` writes', async () => {
+  it('has growing pauses where a controller takes it back a moment later: that the Node of a preserved machine is drained', async () => {
+    await startAtRest();
+    const fail = async () => {
+      cluster.maintenance = 'drain';
+      await seeNode({ conditions: { Ready: 'False' } });
+    };
+    cluster.after = async (step) => {
+      if (step === 'maintain' && cluster.preserved.at(-1)?.isDrained) await fail();
+    };
+    touch({ stage: 'failed', stageSince: new Date(0).toISOString(), conditions: { Ready: 'False' } });
+    await fail();
+    await advance(60_000);
+    expect(cluster.drains).toBeGreaterThan(4);
+    expect(cluster.drains).toBeLessThanOrEqual(most);
+  });
+
+  it('does not keep a preservation from ending: a drain that waits', async () => {
+    await startAtRest();
+    drop('drained');
+    const preservedUntil = time(300_000);
+    const failed = { stageSince: new Date(0).toISOString(), conditions: { Ready: 'False' }, preservedUntil };
+    touch({ stage: 'failed', ...failed });
+    cluster.maintenance = 'drain';
+    await seeNode({ conditions: { Ready: 'False' } });
+    await advance(290_000);
+    const before = countOf('maintain');
+    cluster.before = (step) => {
+      if (step === 'maintain' && now() >= Date.parse(preservedUntil)) cluster.maintenance = undefined;
+    };
+    await advance(12_000);
+    expect(countOf('maintain')).toBeGreaterThan(before);
+    expect(cluster.maintenance).toBeUndefined();
+  });
+
+  it('ends the pause of a creation only when a watcher says that it is due: what `maintain` writes', async () => {
     cloud.ensureVm = () => refuse('ResourceExhausted');
     await start();
     await advance(60_000);

@@ -31,15 +31,18 @@ export function noteMarks(state: MachineState): void {
   noteWrite(state, 'maintenance', marksText(state));
 }
 
-/** Notes that the Node was drained for one of these, and that this is not kept. */
+/** Notes that the Node was drained for one of these, which is written now. */
 export function noteDrain(state: MachineState): void {
   noteWrite(state, 'drained', drainText(state));
 }
 
 /** Whether what is due for a preservation or an in-place update has to wait: its marks, or its drain. */
-export function isMaintenanceHeld(state: MachineState): boolean {
-  const isDrain = state.maintenance !== undefined && state.maintenance !== 'write';
+export function isMaintenanceHeld(state: MachineState, isDrain = isDrainDue(state)): boolean {
   return isDrain ? isHeld(state, 'drained', drainText(state)) : isHeld(state, 'maintenance', marksText(state));
+}
+
+function isDrainDue({ maintenance }: MachineState): boolean {
+  return maintenance !== undefined && maintenance !== 'write';
 }
 
 /** What these marks are made from, without the marks. */
@@ -48,8 +51,8 @@ function marksText({ machine: { stage, phase, preservedUntil, updateDueBy }, nod
 }
 
 /** A drain that somebody forces is another one. */
-function drainText({ maintenance, machine: { forceDrain } }: MachineState): string {
-  return JSON.stringify([maintenance, forceDrain === true]);
+function drainText(state: MachineState): string {
+  return JSON.stringify([state.maintenance, state.machine.forceDrain === true, marksText(state)]);
 }
 
 /** When the first write that waits may be made, ms since the epoch; Infinity: none waits. */

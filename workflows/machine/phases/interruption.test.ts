@@ -1,7 +1,7 @@
 /** A Machine whose VM is about to be taken away. */
 import { describe, expect, it } from '@jest/globals';
 import { refuse, setUpMachine, vm } from '../../../test/support/played-machine.ts';
-import { retryNowSignal } from '../../messages.ts';
+import { refreshSignal, retryNowSignal } from '../../messages.ts';
 import { interruptedSignal, skipDrainSignal } from '../messages.ts';
 
 const {
@@ -97,6 +97,19 @@ describe('a Machine whose VM the cloud is about to take away', () => {
     await joinNode();
     await advanceUntil(async () => (await described()).doing === 'running');
     expect(cluster.steps).not.toContain('markInterrupted');
+  });
+
+  it('has it written when its Node is known again', async () => {
+    await startRunning();
+    const { node } = cluster;
+    cluster.node = { state: 'unknown' };
+    await workflow().signal(refreshSignal);
+    await say(vm.providerID);
+    await described();
+    expect(cluster.steps).not.toContain('markInterrupted');
+    cluster.node = node;
+    await observe();
+    await advanceUntil(() => cluster.machine.stage === 'failed');
   });
 
   it('waits for the API server of its Node, and writes it then', async () => {

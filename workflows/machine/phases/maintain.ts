@@ -9,7 +9,7 @@ import { isActivityFailure, toFailure } from '../../calls/failure.ts';
 import { kubernetesSteps } from '../kubernetes.ts';
 import { nodeNameOf } from '../node.ts';
 import { putNode, setMachine } from '../observe.ts';
-import { again, done, type PhaseOutcome, retryPauseMs, waitFor } from '../outcome.ts';
+import { again, done, isPastCreation, type PhaseOutcome, retryPauseMs, waitFor } from '../outcome.ts';
 import { type Activity, showWait } from '../progress.ts';
 import { isMaintenanceHeld, noteDrain, noteMarks } from '../repeats.ts';
 import { report } from '../report.ts';
@@ -35,8 +35,8 @@ export async function maintain(state: MachineState): Promise<PhaseOutcome> {
   const { preservedUntil, updateDueBy } = state.machine;
   const isOver = [preservedUntil, updateDueBy].some((end) => end !== undefined && Date.now() >= Date.parse(end));
   if (state.maintenance === undefined && !isOver) return done;
-  const isWrite = state.maintenance === undefined || state.maintenance === 'write';
-  if (isMaintenanceHeld(state)) return done; // its Node and its VM are looked after meanwhile
+  const isWrite = isOver || state.maintenance === undefined || state.maintenance === 'write';
+  if (isMaintenanceHeld(state, !isWrite)) return done; // its Node and its VM are looked after meanwhile
   if (isWrite) noteMarks(state);
   const { drainSince } = await writeMarks(state);
   const purpose = drainDue(state);
@@ -64,8 +64,7 @@ async function writeMarks(state: MachineState, drain?: MaintenanceDrain): Promis
   const seen = await untilAnswered(state, doing, () => kubernetesSteps.maintain(state.ref, at, drain));
   putNode(state, seen.node);
   // While a machine is created a watcher says it again: the calls for its VM have pauses of their own.
-  const isCreated = !['new', 'creating', 'joining'].includes(seen.machine.stage);
-  const staysDue = isCreated && patched('marks-that-are-not-kept-stay-due');
+  const staysDue = isPastCreation(seen.machine.stage) && patched('marks-that-are-not-kept-stay-due');
   if (seen.maintenance !== undefined && (seen.maintenance !== 'write' || staysDue))
     state.maintenance ??= seen.maintenance;
   setMachine(state, seen.machine);
@@ -91,10 +90,9 @@ async function drainFor(
     });
     if (outcome.kind !== 'done') return outcome;
     forgetDrain(state);
+    noteDrain(state);
     const { maintenance: left } = await writeMarks(state, { purpose, isDrained: true });
-    const isNotKept = drainDue(state) === purpose;
-    if (isNotKept) noteDrain(state);
-    return left === 'write' || isNotKept ? waitFor(retryMs) : again;
+    return left === 'write' || drainDue(state) === purpose ? waitFor(retryMs) : again; // somebody has removed what was written
   } catch (error) {
     if (!isActivityFailure(error)) throw error;
     const failure = toFailure(error);

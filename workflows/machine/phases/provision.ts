@@ -125,12 +125,11 @@ function failAsCopy(state: MachineState, owner: string): Promise<PhaseOutcome> {
 async function takeVm(state: MachineState, attempt: Attempt, answer: Vm, doing: string): Promise<PhaseOutcome> {
   const vm = state.machine.limits.hasNoNode ? withoutNode(answer) : answer;
   if (await isNodeTaken(state, vm)) return abandonVm(state, attempt, vm);
-  const wasNamed = state.machine.providerID !== undefined;
   const isRefused = vm.state === 'failed' || (vm.state === 'uninitialized' && vm.message !== undefined);
   await storeIdentity(state, attempt, vm, isRefused ? undefined : vmFacts(state, vm));
   // Temporal was restored from a backup. A VM that the Machine does not name is left to its deletion and the sweep.
   if (isPastCreation(state.machine.stage)) return again;
-  if (!isNamedBy(state.machine, vm)) return failIfNotNamed(state, vm, wasNamed);
+  if (!isNamedBy(state.machine, vm)) return failIfNotNamed(state, vm);
   noteNodeName(state, vm);
   if (vm.state === 'failed') {
     const message = `the VM ${vm.providerID} failed: ${vm.message ?? 'the cloud gives no reason'}`;
@@ -146,12 +145,11 @@ async function takeVm(state: MachineState, attempt: Attempt, answer: Vm, doing: 
 /**
  * A machine of which the API server does not keep which VM it has cannot join: it is asked to again, until the creation
  * timeout.
- * @param wasNamed whether it named a VM when the cloud was asked, which was asked for that one then
  */
-async function failIfNotNamed(state: MachineState, { providerID }: Vm, wasNamed: boolean): Promise<PhaseOutcome> {
+async function failIfNotNamed(state: MachineState, { providerID }: Vm): Promise<PhaseOutcome> {
   if (Date.now() < creationDeadlineMs(state) || !patched('late-without-its-name')) return again;
   const { providerID: other } = state.machine;
-  if (other !== undefined && !(wasNamed && patched('late-with-another-name'))) return again;
+  if (other !== undefined && !patched('late-with-another-name')) return again;
   const kept = other === undefined ? 'does not keep spec.providerID' : `keeps spec.providerID "${other}" instead of`;
   const message = `the API server ${kept} "${providerID}". ${findWhoChanges('the Machine', commandLine('retry', state.ref))}`;
   const late = await failIfLate(state, () => ({ kind: 'create', code: 'FailedPrecondition', message }));
