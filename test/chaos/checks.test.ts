@@ -409,9 +409,15 @@ describe('a run is checked for', () => {
       expect(violationsOf(change)).toEqual([expect.stringContaining('a bootstrap token is left: bootstrap-token-a')]);
     });
 
-    it('but not that of a Machine that was deleted by force', () => {
-      const observations = [...quiet.observations, machineAt(30, { uid: 'gone', isForced: true })];
-      expect(violationsOf({ tokens: [{ ...token, machineUid: 'gone' }], observations })).toEqual([]);
+    it.each([
+      ['but not that of a Machine that was deleted by force while something was broken', 35, 0],
+      ['of a Machine that was deleted by force while nothing was broken', 45, 1],
+    ])('%s', (_, seconds, count) => {
+      const forced = { uid: 'gone', isForced: true };
+      const observations = [...quiet.observations, machineAt(30, forced), machineAt(40, { ...forced, state: 'gone' })];
+      const disturbances = [{ what: 'kill', fromMs: seconds * 1_000, toMs: seconds * 1_000 }];
+      const tokens = [{ ...token, machineUid: 'gone' }];
+      expect(violationsOf({ tokens, observations, disturbances })).toHaveLength(count);
     });
 
     it('but not that of a Machine that a restore of etcd did not bring back', () => {

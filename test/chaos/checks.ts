@@ -278,13 +278,15 @@ function valuesOf(bounds: Evidence['bounds'], fromMs: number, toMs: number): Evi
 
 /**
  * No bootstrap token is left of a machine that has joined or is gone. Two expire instead: of a Machine that was deleted
- * by force, and of one that a restore of etcd does not bring back as it does the token.
+ * by force while something was broken, and of one that a restore of etcd does not bring back as it does the token.
  */
 export function findLeftTokens({ tokens, machines, observations, disturbances, endedAt }: Evidence): Violation[] {
   const uids = new Set(machines.map(({ uid }) => uid));
   return tokens.flatMap(({ name, machineUid, createdAt }) => {
     const isOlder = (each: Disturbance) => each.what === restoreOfEtcd && Date.parse(createdAt) <= each.toMs;
-    const isForced = observations.some((each) => each.uid === machineUid && each.isForced);
+    const forced = observations.filter((each) => each.uid === machineUid && each.isForced);
+    const [fromMs = Infinity, toMs = 0] = [forced[0]?.atMs, forced.at(-1)?.atMs];
+    const isForced = disturbances.some((each) => overlaps(each, fromMs, toMs));
     if (!uids.has(machineUid) && (isForced || disturbances.some(isOlder))) return [];
     return [{ what: 'a bootstrap token is left', where: `${name} of the Machine ${machineUid}`, at: endedAt }];
   });
