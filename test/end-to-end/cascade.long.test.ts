@@ -76,7 +76,7 @@ describe('an owner of three machines that is deleted', () => {
     await withoutGarbageCollector(async () => {
       await control.delete(machineDeployments, key(), { propagationPolicy: 'Orphan' });
       expect(await untilItWaits('machinedeployment')).toMatch(
-        /the Kubernetes garbage collector has to release what it owns, after a deletion with --cascade=or/,
+        /the Kubernetes garbage collector has to release what it owns, after a deletion with `--cascade=or/,
       );
       expect((await millwright.command('rollout', 'status', 'pool')).output).toMatch(
         /is being deleted with --cascade=orphan since .*: wait until the Kubernetes garbage collector has released/,
