@@ -104,7 +104,6 @@ function isDeleting({ machine: { deletingSince } }: MachineState): boolean {
  * Runs the phases one after the other, from the first one again after each wait: what is done already passes at once.
  */
 async function runPhases(state: MachineState, list: readonly Phase[], isOver = () => false): Promise<void> {
-  let maintained = state.maintenance;
   for (let i = 0; i < list.length; ) {
     if (state.stale) await refresh(state);
     if (isOver()) return;
@@ -115,11 +114,8 @@ async function runPhases(state: MachineState, list: readonly Phase[], isOver = (
     let outcome = isReverted ? waitForWrite(state, state.progress) : await runPhase(state, list[i]!);
     throwIfCancelled();
     if (state.hasWritten) noteStatus(state, from);
-    if (list[i] === maintain) maintained = state.maintenance;
     // A later phase has learned what an earlier one acts on. A signal that repeats it is no change, and ends no wait.
-    const mustMaintain = state.maintenance !== undefined && state.maintenance !== maintained;
-    const isDue =
-      (i > list.indexOf(followNode) && isNodeDeleted(state)) || (i > list.indexOf(maintain) && mustMaintain);
+    const isDue = i > list.indexOf(followNode) && isNodeDeleted(state);
     if (outcome.kind === 'wait' && list === phases && isDue && patched('due-in-an-earlier-phase')) outcome = again;
     if (outcome.kind === 'wait' && i > list.indexOf(maintain) && list === phases && isWriteLeft(state)) outcome = again;
     if (outcome.kind === 'again') outcome = againOrWait(state, i);
