@@ -166,8 +166,14 @@ export async function startFleet(installation: Installation) {
       replicas: size + 1,
       after: 1,
       isTransient: true,
+      // MCM counts a machine that it has just deleted until its phase is Terminating, and deletes others meanwhile:
+      // of a lower priority it takes the same ones again.
       async hold(own) {
         await guardNodes(own);
+        const lower = { [annotations.priority]: '2' };
+        await forEach(own.slice(1), ({ metadata }) =>
+          control.patch(machines, metadata, mergePatch({ metadata: { annotations: lower } })),
+        );
         await change('draining', { replicas: 1 });
       },
       isHeld: (own) =>
