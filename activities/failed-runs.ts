@@ -2,7 +2,7 @@
 import { Context } from '@temporalio/activity';
 import { dialectOf } from '../api/dialects.ts';
 import { type MachineEvent, machineEvents } from '../api/events.ts';
-import type { FailedRun, ObjectRef } from '../api/model/ref.ts';
+import { type FailedRun, type ObjectRef, workflowObjects } from '../api/model/ref.ts';
 import { referenceTo } from '../api/objects.ts';
 import type { EventRecorder } from '../kube/events.ts';
 
@@ -12,8 +12,6 @@ export interface FailedRunDeps {
   readonly onFailedRun: (workflowType: string, reason: string) => void;
 }
 
-const roles = { Machine: 'machine', MachineSet: 'set', MachineDeployment: 'deployment' } as const;
-
 export type FailedRunActivities = ReturnType<typeof createFailedRunActivities>;
 
 export function createFailedRunActivities({ events, onFailedRun }: FailedRunDeps) {
@@ -21,14 +19,14 @@ export function createFailedRunActivities({ events, onFailedRun }: FailedRunDeps
     /** Reports the run from which the caller has taken over. Sends no request by itself, so it is never waited for. */
     async reportFailedRun(
       { reason, message }: FailedRun,
-      about?: { readonly kind: keyof typeof roles; readonly ref: ObjectRef },
+      about?: { readonly kind: keyof typeof workflowObjects; readonly ref: ObjectRef },
     ): Promise<void> {
       onFailedRun(Context.current().info.workflowType ?? 'unknown', reason);
       if (about === undefined) return;
       const { kind, ref } = about;
       const event: MachineEvent = 'RunFailed';
       events.record({
-        regarding: referenceTo(dialectOf(ref.dialect).kinds[roles[kind]], ref),
+        regarding: referenceTo(dialectOf(ref.dialect).kinds[workflowObjects[kind]], ref),
         type: machineEvents[event].type,
         reason: event,
         action: event,

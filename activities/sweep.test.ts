@@ -12,7 +12,7 @@ import { nodes } from '../kube/core.ts';
 import type { EventRecord } from '../kube/events.ts';
 import { mergePatch } from '../kube/patch.ts';
 import { startFaultProxy, statusBody } from '../test/faults/proxy.ts';
-import { newNamespace, testClient, testKubeconfig } from '../test/support/kube.ts';
+import { newNamespace, recordingLogger, testClient, testKubeconfig } from '../test/support/kube.ts';
 import { createSweepActivities } from './sweep.ts';
 
 const nowhere = { server: 'http://127.0.0.1:1', credentials: async () => ({ headers: {}, tls: {} }) };
@@ -28,6 +28,7 @@ const past = {
   countDeletions: async () => 0,
   findLosses: async (machines: readonly LostMachine[]) => machines.map(() => undefined),
 };
+const logger = recordingLogger();
 let client: KubeClient;
 let activities: ReturnType<typeof createSweepActivities>;
 let namespace: string;
@@ -35,7 +36,15 @@ let input: SweepNamespace;
 
 beforeAll(async () => {
   client = testClient();
-  activities = createSweepActivities({ control: client, target: client, events, past, sweep: limits, defaults });
+  activities = createSweepActivities({
+    control: client,
+    target: client,
+    events,
+    logger,
+    past,
+    sweep: limits,
+    defaults,
+  });
 });
 beforeEach(async () => {
   recorded.length = 0;
@@ -190,7 +199,7 @@ describe('findOwnerless', () => {
       { control: away, target: client },
       { control: client, target: away },
     ]) {
-      const { findOwnerless } = createSweepActivities({ ...clusters, events, past, sweep: limits, defaults });
+      const { findOwnerless } = createSweepActivities({ ...clusters, events, logger, past, sweep: limits, defaults });
       await expect(findOwnerless(input, asked)).rejects.toThrow('127.0.0.1:1');
     }
     await away.close();
@@ -247,7 +256,7 @@ describe('findDoubts', () => {
       return machines.map(({ uid }) => (uid === 'u-open' ? 'its workflow is open' : undefined));
     };
     const { findDoubts } = createSweepActivities({
-      ...{ control: client, target: client, events, past: { ...none, findLosses }, sweep: limits, defaults },
+      ...{ control: client, target: client, events, logger, past: { ...none, findLosses }, sweep: limits, defaults },
     });
     const asked = [
       { uid: 'u-1', ageMs: 1, vms: [{ id: 'cloud:///region/abc', name: 'a' }] },
@@ -288,6 +297,7 @@ describe('findDoubts', () => {
       control: client,
       target: away,
       events,
+      logger,
       past,
       sweep: limits,
       defaults,
@@ -325,7 +335,7 @@ describe('releaseSources', () => {
       return isRefused ? { kind: 'answer', status: 403, body: statusBody(403, 'Forbidden') } : undefined;
     });
     const { releaseSources } = createSweepActivities({
-      ...{ control, target: client, events, past, sweep: limits, defaults },
+      ...{ control, target: client, events, logger, past, sweep: limits, defaults },
     });
 
     expect(await releaseSources(input, classes)).toEqual(['leaving']);
@@ -340,7 +350,7 @@ describe('releaseSources', () => {
     const leaving = await leavingClass('kept');
     const control: typeof client = { ...client, patch: (resource, key) => client.get(resource, key) };
     const { releaseSources } = createSweepActivities({
-      ...{ control, target: client, events, past, sweep: limits, defaults },
+      ...{ control, target: client, events, logger, past, sweep: limits, defaults },
     });
 
     expect(await releaseSources(input, [leaving])).toEqual([]);

@@ -25,6 +25,7 @@ import type { KubeClient } from '../kube/client.ts';
 import { nodes } from '../kube/core.ts';
 import { isRefused, StatusError } from '../kube/errors.ts';
 import type { EventRecorder } from '../kube/events.ts';
+import type { Logger } from '../kube/logger.ts';
 import { update } from '../kube/update.ts';
 import { withoutFinalizer } from './finalizer.ts';
 
@@ -38,6 +39,7 @@ export interface SweepDeps {
   readonly defaults: MachineLimits;
   readonly sweep: SweepLimits;
   readonly past: SweepMemory;
+  readonly logger: Pick<Logger, 'info'>;
 }
 
 /** What Temporal knows of the sweeps and machines of the installation. */
@@ -53,7 +55,7 @@ export interface SweepMemory {
 
 export type SweepActivities = ReturnType<typeof createSweepActivities>;
 
-export function createSweepActivities({ control, target, events, defaults, sweep, past }: SweepDeps) {
+export function createSweepActivities({ control, target, events, defaults, sweep, past, logger }: SweepDeps) {
   return {
     /** The sources of a namespace as they are now, how sure a sweep has to be, and what earlier ones have left. */
     async readSweepScope({ dialect, namespace }: SweepNamespace): Promise<SweepScope> {
@@ -173,11 +175,14 @@ export function createSweepActivities({ control, target, events, defaults, sweep
       }
     },
 
-    /** Records Events on the objects of sources: what was done in their clouds. */
+    /** Records Events on the objects of sources, and in the log: what was done in their clouds. */
     async recordNotices({ dialect, namespace }: SweepNamespace, notices: readonly SweepNotice[]): Promise<void> {
       const { kinds } = dialectOf(dialect);
       const resource = kinds.source ?? kinds.machine;
-      for (const { object, reason, note } of notices) record(resource, namespace, object, reason, note);
+      for (const { object, reason, note } of notices) {
+        record(resource, namespace, object, reason, note);
+        logger.info({ namespace, source: object.name, reason }, note);
+      }
     },
   };
 

@@ -10,7 +10,11 @@ interface EventMeaning {
 }
 
 /** On everything that has a workflow. */
-const runFailed = {
+const ofWorkflows = {
+  Ordered: {
+    type: 'Normal',
+    when: 'A person has ordered a retry or the end of a drain with a command. The note has the command, and who has run it as the command says.',
+  },
   RunFailed: {
     type: 'Warning',
     when: 'The workflow of the object was started again, usually after an upgrade or after a restore of Temporal. Send signals such as `--force` again.',
@@ -92,7 +96,7 @@ export const machineEvents = {
     when: 'The Machine is deleted and its VM stays, because another Machine has it. To delete the VM, delete that Machine.',
   },
   Deleted: { type: 'Normal', when: 'VM, Node and finalizer are gone.' },
-  ...runFailed,
+  ...ofWorkflows,
 } as const satisfies Record<string, EventMeaning>;
 
 /** Reason of an Event on a Machine. */
@@ -121,6 +125,10 @@ export const sourceEvents = {
   OrphansHeld: {
     type: 'Warning',
     when: 'A sweep waits until a person approves the deletion of orphans. The note says how many, why, and the command.',
+  },
+  OrphansApproved: {
+    type: 'Normal',
+    when: 'A person has approved the deletion of orphans. The note says how many, and who has run the command as it says.',
   },
   OrphanDeleted: {
     type: 'Warning',
@@ -178,7 +186,7 @@ export const setEvents = {
   UnfrozeMachineSet: { type: 'Normal', when: 'The set is not frozen any more.' },
   ...ownerEvents,
   ...invalidSpec,
-  ...runFailed,
+  ...ofWorkflows,
 } as const satisfies Record<string, EventMeaning>;
 
 /** Reasons of Events on a MachineDeployment. */
@@ -211,7 +219,7 @@ export const deploymentEvents = {
   },
   ...ownerEvents,
   ...invalidSpec,
-  ...runFailed,
+  ...ofWorkflows,
 } as const satisfies Record<string, EventMeaning>;
 
 /** Reasons of Events on owners of machines, by kind. */

@@ -22,6 +22,8 @@ export interface KubeconfigAccess {
   readonly server: string;
   /** Namespace of the current context or of the pod's service account. */
   readonly namespace?: string;
+  /** Name of the user in the kubeconfig, or of the one that it impersonates; left out where it has none. */
+  readonly user?: string;
   /**
    * Reads files again, which finds rotated ones, and runs a plugin when its credential has expired. `refused`, after a
    * 401, always runs it.
@@ -91,7 +93,12 @@ export function loadKubeconfig(paths: string | 'inClusterConfig', contextName?: 
     ? named(paths, 'users', entriesOf(configs, 'users'), context.user)
     : {};
   const access = clusterAccess(cluster, user, { clusterFile, userFile });
-  return context.namespace === undefined ? access : { ...access, namespace: context.namespace };
+  const userName = user.as ?? context.user;
+  return {
+    ...access,
+    ...(context.namespace !== undefined && { namespace: context.namespace }),
+    ...(userName !== undefined && { user: userName }),
+  };
 }
 
 /** The entries of all files, each with its file. */

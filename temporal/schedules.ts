@@ -294,7 +294,7 @@ export async function approveOrphans(
   try {
     const handle = client.workflow.getHandle(id);
     return await client.withDeadline(Date.now() + approvalTimeoutMs, () =>
-      handle.executeUpdate(approveUpdate, { args: [named] }),
+      handle.executeUpdate(approveUpdate, { args: [named, client.options.identity] }),
     );
   } catch (error) {
     throw error instanceof WorkflowUpdateFailedError && error.cause ? error.cause : error;

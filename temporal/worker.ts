@@ -19,6 +19,7 @@ import { type WatchAttachments, watchAttachments } from '../activities/machine/d
 import { createDrainActivities } from '../activities/machine/drain/index.ts';
 import type { VolumePolicy } from '../activities/machine/drain/moves.ts';
 import { createMachineActivities, type EndedPhase } from '../activities/machine/index.ts';
+import { createOrderActivities } from '../activities/orders.ts';
 import { createOutageFinder } from '../activities/outage.ts';
 import { refuseOtherClusters } from '../activities/own-cluster.ts';
 import { createOwnerActivities } from '../activities/owner/index.ts';
@@ -229,6 +230,7 @@ async function createInstallationWorker(
       ...createInterruptionActivities(options),
       ...createVmTagsActivities({ ...options, events }),
       ...createFailedRunActivities({ ...options, events }),
+      ...createOrderActivities({ ...options, events }),
     },
     // A run of another build that cannot be replayed fails, and the next run finds out how far it was.
     workflowFailureErrorTypes: { '*': ['NondeterminismError', 'DeterminismViolationError'] },

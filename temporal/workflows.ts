@@ -133,10 +133,12 @@ export async function requestRefresh(to: Installation, id: string): Promise<void
   }
 }
 
-/** Makes the workflow of an object retry at once whatever it waits for. Returns whether it is open. */
+/** Makes the workflow of an object retry at once whatever it waits for, as a person wants. Returns whether it is open. */
 export async function retryNow(to: Installation, kind: WorkflowKind, ref: ObjectRef): Promise<boolean> {
   try {
-    await to.client.workflow.getHandle(workflowId(to.name, kind, ref)).signal(retryNowSignal);
+    await to.client.workflow
+      .getHandle(workflowId(to.name, kind, ref))
+      .signal(retryNowSignal, to.client.options.identity);
     return true;
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return false;

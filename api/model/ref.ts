@@ -13,6 +13,9 @@ export interface ObjectRef {
   readonly cluster?: string;
 }
 
+/** Kinds of objects that have a workflow for as long as they exist, with their names in a dialect. */
+export const workflowObjects = { Machine: 'machine', MachineSet: 'set', MachineDeployment: 'deployment' } as const;
+
 /** Whether resourceVersion a is newer than b. They are decimal numbers of any length (Kubernetes 1.35, KEP-5504). */
 export function isNewer(a: string, b: string): boolean {
   return a.length === b.length ? a > b : a.length > b.length;

@@ -1,6 +1,6 @@
 /** What would cost many VMs, or is judged by Machines that are not as they were, waits for a person. */
 import { mkdtemp, rm } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
+import { hostname, tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from '@jest/globals';
 import { machineClasses, machines } from '../../api/gardener/resources.ts';
@@ -15,6 +15,8 @@ import { approve, heldSweep, makeVm, quickSweeps, startSweep, sweep, untilOld } 
 import { until } from '../support/until.ts';
 
 const { machineUid: uidTag } = ownNames;
+/** Who runs the commands of the tests. */
+const person = `${userInfo().username}@${hostname()}`;
 let millwright: Installation;
 
 afterEach(async () => {
@@ -98,6 +100,12 @@ describe('many orphans', () => {
     const { code: approved, report } = await approve(millwright, ids[0]!, 'b', ids[2]!);
     expect(approved).toBe(0);
     expect(report?.groups[0]).toMatchObject({ deleted: { count: 3 }, kept: [{ reason: 'notApproved', count: 1 }] });
+    expect(report?.approvedBy).toBe(person);
+    const approval = await until('an Event says who has approved', async (see) => {
+      const { items } = see(await control.list(events, { namespace }));
+      return items.find(({ reason }) => reason === 'OrphansApproved');
+    });
+    expect(approval.note).toBe(`the deletion of 3 orphans was approved by ${person}`);
     expect(await vmIds(millwright)).toEqual([ids[3]]);
 
     await untilListed('Completed', 1);

@@ -2,9 +2,11 @@
  * `millwright stuck` and `millwright timeline`: from the alarm to the cause with one command each, on a real
  * installation.
  */
+import { hostname, userInfo } from 'node:os';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { defaultPayloadConverter } from '@temporalio/common';
 import { machines } from '../../api/gardener/resources.ts';
+import { events } from '../../kube/core.ts';
 import { skipDrainSignal } from '../../workflows/machine/messages.ts';
 import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { startProcess } from '../support/millwright.ts';
@@ -153,6 +155,11 @@ describe('machines that are stuck', () => {
     // The first may be listed still, and then gets the signal twice.
     expect(await command('retry', '--blocked-on', 'CloudCapacity')).toMatch(/^signalled [23] workflows/);
     expect(await command('retry', 'nobody')).toBeUndefined();
+    const ordered = await until('an Event says who has ordered it', async (see) => {
+      const { items } = see(await millwright.control.list(events, { namespace: millwright.namespace }));
+      return items.find(({ reason, regarding }) => reason === 'Ordered' && regarding?.name === first?.name);
+    });
+    expect(ordered.note).toBe(`\`millwright retry\` by ${userInfo().username}@${hostname()}`);
     const phases = async () => (await millwright.machines()).map(phaseOf);
     await until('they run', async (see) => see(await phases()).filter((phase) => phase === 'Running').length === 3);
     expect(await command('drain', first?.name ?? '')).toBeUndefined();

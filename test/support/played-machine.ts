@@ -7,6 +7,7 @@ import { ApplicationFailure, Context } from '@temporalio/activity';
 import type { DrainActivities, DrainOutcome, DrainRequest } from '../../activities/machine/drain/index.ts';
 import type { MachineActivities } from '../../activities/machine/index.ts';
 import type { MaintenanceDrain } from '../../activities/machine/maintenance.ts';
+import type { Order, OrderActivities } from '../../activities/orders.ts';
 import type { MachineIdentityChange } from '../../api/dialect.ts';
 import type { FailureCode } from '../../api/failures.ts';
 import type {
@@ -69,6 +70,8 @@ interface Cluster {
   after(step: keyof MachineActivities): unknown;
   /** Names of the other steps, and what was written into the status. */
   steps: (keyof MachineActivities)[];
+  /** What people have ordered, as it is recorded. */
+  orders: Order[];
   /** Where the Machine may have VMs, and which Nodes go with it, as it remembers. */
   places: readonly Place[] | undefined;
   nodeNames: readonly string[];
@@ -318,6 +321,7 @@ function newCluster(nowMs: number): Cluster {
     before: () => undefined,
     after: () => undefined,
     steps: [],
+    orders: [],
     places: undefined,
     nodeNames: [],
     placeProblem: undefined,
@@ -343,7 +347,7 @@ function playCluster(
   touch: (change: Partial<MachineSnapshot>) => MachineSnapshot,
   order: string[],
   time: () => string,
-): MachineActivities {
+): MachineActivities & OrderActivities {
   const reads: readonly (keyof MachineActivities)[] = [
     'observeMachine',
     'isNodeTaken',
@@ -399,6 +403,9 @@ function playCluster(
     return true;
   };
   return {
+    async recordOrder(order) {
+      cluster.orders.push(order);
+    },
     observeMachine: noted('observeMachine', () => {
       const { machine, isGone, node, maintenance } = cluster;
       if (isGone) return null;

@@ -13,11 +13,14 @@ import type { Interruption } from '../../api/provider.ts';
 export const observedSignal = defineSignal<[MachineObservation]>('observed');
 /**
  * Of a machine that is being deleted: deletes its pods with a grace period of 0, and does not wait for them, nor for a
- * cluster of the Nodes that does not answer. Sent by `millwright drain --force`.
+ * cluster of the Nodes that does not answer. The argument says who wants it. Sent by `millwright drain --force`.
  */
-export const forceDeletionSignal = defineSignal('forceDeletion');
-/** Of a machine that is being deleted: deletes the VM with the pods still on it. Sent by `millwright drain --skip`. */
-export const skipDrainSignal = defineSignal('skipDrain');
+export const forceDeletionSignal = defineSignal<[by?: string]>('forceDeletion');
+/**
+ * Of a machine that is being deleted: deletes the VM with the pods still on it. The argument says who wants it. Sent by
+ * `millwright drain --skip`.
+ */
+export const skipDrainSignal = defineSignal<[by?: string]>('skipDrain');
 
 /**
  * The cloud is about to take a VM away, which may be that of the machine. Repeated until the VM is gone.

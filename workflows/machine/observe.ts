@@ -5,6 +5,7 @@ import type { NodeView } from '../../api/model/node.ts';
 import { isNewer } from '../../api/model/ref.ts';
 import type { Interruption } from '../../api/provider.ts';
 import { refreshSignal, retryNowSignal } from '../messages.ts';
+import { noteOrder } from '../orders.ts';
 import { forceDeletionSignal, interruptedSignal, observedSignal, skipDrainSignal } from './messages.ts';
 import { withName } from './phases/creation.ts';
 import { forgetDeployment, showDeployment } from './progress.ts';
@@ -17,10 +18,13 @@ export function listen(state: MachineState): void {
     state.onChange?.();
   };
   // An order may arrive before the deletion that it is for.
-  const order = (change: Pick<Partial<MachineState>, 'forceDeletion' | 'skipDrain'>) => () => {
-    Object.assign(state, change);
-    if (state.machine.deletingSince === undefined) requestRefresh();
-    else notifyChange(state);
+  const order = (command: string, change: Pick<Partial<MachineState>, 'forceDeletion' | 'skipDrain'>) => {
+    return (by?: string) => {
+      noteOrder(by, { command, kind: 'Machine', ref: state.ref });
+      Object.assign(state, change);
+      if (state.machine.deletingSince === undefined) requestRefresh();
+      else notifyChange(state);
+    };
   };
   setHandler(observedSignal, (seen) => applyObservation(state, seen), {
     description: 'A watcher saw the Machine or its Node.',
@@ -31,17 +35,18 @@ export function listen(state: MachineState): void {
     notifyChange(state);
   };
   setHandler(interruptedSignal, noteInterruption, { description: 'The cloud is about to take a VM away.' });
-  const retryNow = () => {
+  const retryNow = (by?: string) => {
+    noteOrder(by, { command: 'retry', kind: 'Machine', ref: state.ref });
     state.repeats = {};
     state.evictsNow = true;
     if (state.nextPollMs > Date.now() && patched('retry-asks-the-cloud')) state.nextPollMs = 0;
     notifyChange(state);
   };
   setHandler(retryNowSignal, retryNow, { description: 'Try again now what is being waited for.' });
-  setHandler(forceDeletionSignal, order({ forceDeletion: true }), {
+  setHandler(forceDeletionSignal, order('drain --force', { forceDeletion: true }), {
     description: 'Finish the deletion that is under way without regard for pods.',
   });
-  setHandler(skipDrainSignal, order({ skipDrain: true }), {
+  setHandler(skipDrainSignal, order('drain --skip', { skipDrain: true }), {
     description: 'Finish the deletion that is under way with the pods still on the node.',
   });
 }

@@ -1,5 +1,5 @@
 /** The brake: a sweep waits until a person has named what goes, and fails when nobody does. */
-import { ApplicationFailure, condition } from '@temporalio/workflow';
+import { ApplicationFailure, condition, patched } from '@temporalio/workflow';
 import type { ListedResource, SweepNotice } from '../../api/model/sweep.ts';
 import type { Group } from './groups.ts';
 import { type HeldOrphan, notApprovedFailure } from './messages.ts';
@@ -43,7 +43,22 @@ export async function holdAtBrake(
     });
   }
   showBlocker(undefined);
+  await noteApproval(sweep, listed, groups);
   return sweep.approved ?? new Set();
+}
+
+/** Says on each source who has approved what is deleted there. */
+async function noteApproval(sweep: Sweep, listed: readonly Group[], groups: HeldSweep['groups']): Promise<void> {
+  const { input, approved, approvedBy } = sweep;
+  if (approvedBy === undefined || !patched('orders-are-recorded')) return;
+  const notices = groups.flatMap(({ remove }, i): SweepNotice[] => {
+    const group = listed[i];
+    const count = remove.filter(({ key }) => approved?.has(key)).length;
+    if (group === undefined || count === 0) return [];
+    const note = `the deletion of ${orphansText(count)} was approved by ${approvedBy}`;
+    return [{ object: group.sources[0].object, reason: 'OrphansApproved', note }];
+  });
+  await untilAnswered(sweep, () => kubernetes.recordNotices(input, notices));
 }
 
 function noticesOf(
@@ -53,9 +68,15 @@ function noticesOf(
   reasons: readonly string[],
 ): readonly SweepNotice[] {
   if (group === undefined || count === 0) return [];
-  const orphans = count === 1 ? '1 orphan' : `${count} orphans`;
-  const note = [`a sweep waits for approval to delete ${orphans} here: ${approvalLine(input)}`, ...reasons].join('; ');
+  const note = [
+    `a sweep waits for approval to delete ${orphansText(count)} here: ${approvalLine(input)}`,
+    ...reasons,
+  ].join('; ');
   return [{ object: group.sources[0].object, reason: 'OrphansHeld', note }];
+}
+
+function orphansText(count: number): string {
+  return count === 1 ? '1 orphan' : `${count} orphans`;
 }
 
 function toHeld({ key, resources }: Orphan): HeldOrphan {

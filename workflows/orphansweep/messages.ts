@@ -15,9 +15,9 @@ export interface SweepInput extends SweepNamespace {
 export const retryNowSignal = defineSignal('retryNow');
 /**
  * Names what may be deleted, by ids or names of what waits for approval. Everything else is kept. Answers the number of
- * orphans. Sent by `millwright sweep approve`.
+ * orphans. The second argument says who approves. Sent by `millwright sweep approve`.
  */
-export const approveUpdate = defineUpdate<number, [readonly string[]]>('approve');
+export const approveUpdate = defineUpdate<number, [readonly string[], by?: string]>('approve');
 /** How far the sweep is, and what waits for approval. Sent by `millwright sweep`. */
 export const progressQuery = defineQuery<SweepProgress>('progress');
 
@@ -119,6 +119,8 @@ export interface SweepReport {
   readonly groups: readonly GroupReport[];
   /** Why the brake has held; in a dry run, why it would. */
   readonly braked?: readonly string[];
+  /** Who has approved what was held, as the command says. */
+  readonly approvedBy?: string;
   /** What the next sweep compares the Machines with. */
   readonly machines?: SeenMachines;
   /** Why the next sweep that finds an orphan is held, too: nobody has answered yet. */

@@ -47,6 +47,8 @@ export interface Sweep {
   census?: Census;
   /** Keys of what a person has named at the brake. */
   approved?: ReadonlySet<string>;
+  /** Who that was; left out where the command does not say so. */
+  approvedBy?: string;
 }
 
 /** Starts to answer queries. */
@@ -69,12 +71,13 @@ export function startSweep(input: SweepInput): Sweep {
     if ('problem' in answer) throw refuse(answer.problem);
     return answer.keys;
   };
-  const accept = (given: readonly string[]) => {
+  const accept = (given: readonly string[], by?: string) => {
     sweep.approved = new Set(approve(given));
+    if (by !== undefined) sweep.approvedBy = by;
     return sweep.approved.size;
   };
   const description = 'Name the orphans that may be deleted, by id or name. All others are kept.';
-  setHandler(approveUpdate, accept, { validator: (given) => void approve(given), description });
+  setHandler(approveUpdate, accept, { validator: (given, _by?: string) => void approve(given), description });
   return sweep;
 }
 

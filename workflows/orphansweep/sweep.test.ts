@@ -605,8 +605,11 @@ describe('an orphan that may be a healthy VM', () => {
     expect(await held()).toMatchObject({ count: 1, reasons: [reason], orphans: [{ named: [{ doubts: [doubt] }] }] });
     expect(notices.at(-1)).toMatchObject({ reason: 'OrphansHeld', note: expect.stringContaining(reason) });
     expect(await blockedOn()).toBe('Brake');
-    expect(await handle.executeUpdate(approveUpdate, { args: [['a']] })).toBe(1);
-    const { groups, braked, unanswered } = (await handle.result()) as SweepReport;
+    expect(await handle.executeUpdate(approveUpdate, { args: [['a'], 'alice@laptop'] })).toBe(1);
+    const { groups, braked, unanswered, approvedBy } = (await handle.result()) as SweepReport;
+    expect(approvedBy).toBe('alice@laptop');
+    const approval = notices.find(({ reason }) => reason === 'OrphansApproved');
+    expect(approval?.note).toBe('the deletion of 1 orphan was approved by alice@laptop');
     expect([idsIn(groups[0]?.deleted), groups[0]?.kept]).toEqual([['c://a/1', 'c://a/0'], []]);
     expect([braked, unanswered]).toEqual([[reason], []]);
   });

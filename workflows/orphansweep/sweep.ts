@@ -80,6 +80,7 @@ export async function orphanSweep(input: SweepInput): Promise<SweepReport> {
     endedAt: new Date().toISOString(),
     groups: reported.map(({ report }) => report),
     ...(decision.kind === 'hold' && { braked: decision.reasons }),
+    ...(sweep.approvedBy !== undefined && { approvedBy: sweep.approvedBy }),
     ...seenMachines(sweep, past),
     unanswered: held === undefined || isWhole ? notAnswered : [],
     releasedSources: [...before, ...releasedSources],

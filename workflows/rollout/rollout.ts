@@ -7,6 +7,7 @@ import type { OwnerKind } from '../../activities/owner/index.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { findFailedRun, reportRun } from '../failed-run.ts';
 import { refreshSignal, retryNowSignal } from '../messages.ts';
+import { noteOrder } from '../orders.ts';
 import { afterOutage, isReportedLate, tickForward } from './clock.ts';
 import { watchDeadline } from './deadline.ts';
 import { withRules } from './earlier-readings.ts';
@@ -148,7 +149,8 @@ function handleMessages(run: OwnerRun): void {
   const refreshNow = () => {
     run.refreshNow = true;
   };
-  const retryNow = () => {
+  const retryNow = (by?: string) => {
+    noteOrder(by, { command: 'rollout retry', kind: run.kind, ref: run.ref });
     delete run.lastStep;
     run.isRetry = true;
     refreshNow();

@@ -7,13 +7,15 @@ import { readFile, writeFile } from 'node:fs/promises';
 import { fetchHistory } from '../../../temporal/fetch-history.ts';
 import { replayRun } from '../../../temporal/replay.ts';
 import { NegativeAnswer } from '../../command.ts';
-import type { temporalFlags } from '../../flag-groups.ts';
+import type { namespaceFlags, temporalFlags } from '../../flag-groups.ts';
 import { withInstallation } from '../../installation.ts';
 import { type Options, UsageError } from '../../options.ts';
 import { rendered } from '../../output.ts';
 import { replayText } from './report.ts';
 
-type ReplayOptions = Options<'export' | 'output' | 'namespace' | 'installation' | (typeof temporalFlags)[number]>;
+type ReplayOptions = Options<
+  'export' | 'output' | 'installation' | (typeof temporalFlags)[number] | (typeof namespaceFlags)[number]
+>;
 
 /**
  * Replays a run and prints the report. Throws NegativeAnswer when a decision differs, and another Error when the run

@@ -82,7 +82,7 @@ async function readIsDeleting(name: string, options: SignalOptions & ClusterOpti
   }
 }
 
-type Signal = SignalDefinition;
+type Signal = SignalDefinition<[by?: string]>;
 
 async function signalMachines(
   installation: Installation,
@@ -116,7 +116,7 @@ async function findOpen({ client, name: installation }: Installation, namespace:
 /** Whether the workflow was open. */
 async function signalOpen(client: Client, id: string, signal: Signal): Promise<boolean> {
   try {
-    await client.workflow.getHandle(id).signal(signal);
+    await client.workflow.getHandle(id).signal(signal, client.options.identity);
     return true;
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return false;

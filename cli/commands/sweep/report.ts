@@ -42,7 +42,7 @@ export function progressText({
 
 /** A report for people: a table of counts, then the resources that it names. */
 export function reportText(report: SweepReport): string {
-  const { dryRun, groups, releasedSources, braked = [], unanswered = [] } = report;
+  const { dryRun, groups, releasedSources, braked = [], unanswered = [], approvedBy } = report;
   const rows = groups.flatMap(({ provider, sources, seen, kept, deleted, failed, error }) => {
     const group = `${provider || '(no provider)'} ${sources.join(', ')}`;
     const row = (what: string, count: number | string, why: string) => [group, what, String(count), why];
@@ -67,6 +67,7 @@ export function reportText(report: SweepReport): string {
     ...(braked.length > 0
       ? ['', ...braked.map((reason) => `${dryRun ? 'would wait' : 'waited'} for approval: ${reason}`)]
       : []),
+    ...(approvedBy === undefined ? [] : [`approved by ${approvedBy}`]),
     ...unanswered.map((reason) => `the next sweep that finds an orphan also waits for approval: ${reason}`),
     ...(dryRun ? ['', 'this was a dry run: nothing was deleted'] : []),
   ].join('\n');

@@ -14,13 +14,15 @@ import { type SweepProgress, type SweepReport } from '../../../workflows/orphans
 import type { RawFlags } from '../../command.ts';
 import { commandLine } from '../../command-line.ts';
 import { dialectName } from '../../dialect.ts';
-import type { temporalFlags } from '../../flag-groups.ts';
+import type { namespaceFlags, temporalFlags } from '../../flag-groups.ts';
 import { withInstallation } from '../../installation.ts';
 import type { Options } from '../../options.ts';
 import { rendered } from '../../output.ts';
 import { heldText, problemOf, progressText, reportText } from './report.ts';
 
-type SweepOptions = Options<'dryRun' | 'namespace' | 'installation' | 'output' | (typeof temporalFlags)[number]>;
+type SweepOptions = Options<
+  'dryRun' | 'installation' | 'output' | (typeof namespaceFlags)[number] | (typeof temporalFlags)[number]
+>;
 
 /**
  * Starts a sweep, or joins an open one that was started by hand. Prints its progress to standard error and then its

@@ -3,7 +3,7 @@ import { CancelledFailure } from '@temporalio/activity';
 import type { DrainOutcome, DrainRequest } from '../../../activities/machine/drain/index.ts';
 import { refuse, setUpMachine } from '../../../test/support/played-machine.ts';
 import { retryNowSignal } from '../../messages.ts';
-import { forceDeletionSignal } from '../messages.ts';
+import { forceDeletionSignal, skipDrainSignal } from '../messages.ts';
 
 const { now, cluster, cloud, touch, workflow, described, observe, startAtRest, advanceUntil, untilCancelled, time } =
   setUpMachine();
@@ -75,6 +75,22 @@ describe('a drain that a budget blocks', () => {
     await advanceUntil(async () => (await described()).blockedOn === 'PodDisruptionBudget');
     await workflow().signal(forceDeletionSignal);
     await workflow().result();
+    expect(cluster.orders).toEqual([]);
+  });
+
+  it.each([
+    [forceDeletionSignal, 'drain --force'],
+    [skipDrainSignal, 'drain --skip'],
+    [retryNowSignal, 'retry'],
+  ])('records who has ordered %o', async (signal, command) => {
+    cluster.drainNode = () => blocked;
+    await deleteMachine();
+    await advanceUntil(async () => (await described()).blockedOn === 'PodDisruptionBudget');
+    await workflow().signal(signal, 'alice@laptop');
+    await advanceUntil(() => cluster.orders.length > 0);
+    const { uid } = cluster.machine;
+    const ref = { dialect: 'gardener', namespace: 'n', name: 'm', uid };
+    expect(cluster.orders).toEqual([{ command, by: 'alice@laptop', kind: 'Machine', ref }]);
   });
 
   it('ends when the drain timeout has come, and an Event says which pods were left', async () => {
