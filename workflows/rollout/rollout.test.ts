@@ -3,6 +3,7 @@
 import { beforeEach, describe, expect, it } from '@jest/globals';
 import { ApplicationFailure } from '@temporalio/activity';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
+import type { Order, OrderActivities } from '../../activities/orders.ts';
 import type { OwnerActivities } from '../../activities/owner/index.ts';
 import type { StepResult } from '../../activities/owner/step.ts';
 import type { OwnerPlan, OwnerReading, OwnerView, RolloutBlockers, SetView } from '../../api/model/owner.ts';
@@ -74,12 +75,16 @@ let result: StepResult;
 let beforeHoldups: () => Promise<void>;
 let readings: number;
 let plans: OwnerPlan[];
+let orders: Order[];
 let handle: VirtualHandle;
 
 const workflows = setUpWorkflows((taskQueue) => ({ [taskQueue]: activities }));
 const { taskQueue } = workflows;
 
-const activities: OwnerActivities = {
+const activities: OwnerActivities & OrderActivities = {
+  recordOrder: async (order) => {
+    orders.push(order);
+  },
   observeOwner: async (): Promise<OwnerReading | null> => {
     readings += 1;
     observe();
@@ -100,6 +105,7 @@ const activities: OwnerActivities = {
 beforeEach(() => {
   readings = 0;
   plans = [];
+  orders = [];
   cause = 'CloudCapacity';
   result = {};
   pendingCreations = [];
@@ -167,13 +173,14 @@ describe('a set whose machines have failed without having joined', () => {
     expect(namesOf(plans[0])).toHaveLength(1);
   });
 
-  it('gets one at once when somebody asks for it, and waits again after that', async () => {
+  it('gets one at once when somebody asks for it, which is recorded, and waits again after that', async () => {
     readClock();
     await start(paused());
     await workflows.temporal.advance(1_000);
-    await handle.signal(retryNowSignal);
+    await handle.signal(retryNowSignal, 'alice@laptop');
     await workflows.advanceUntil(() => plans.length > 0);
     expect(namesOf(plans[0])).toHaveLength(1);
+    expect(orders).toMatchObject([{ command: 'rollout retry', by: 'alice@laptop', ref: { name: 'pool' } }]);
     view = paused();
     const before = plans.length;
     await workflows.temporal.advance(60_000);
