@@ -89,7 +89,7 @@ describe('a provider that nobody serves', () => {
 it('prints findings with their fixes, and counts them', () => {
   const problem = { subject: 'a', state: 'problem', message: 'it is broken', fix: 'repair it' } as const;
 
-  expect(findingsText([problem, { subject: 'b', state: 'ok', message: 'fine' }], (_, text) => text)).toBe(
+  expect(findingsText([problem, { subject: 'b', state: 'ok', message: 'fine' }])).toBe(
     '✗ a: it is broken\n    to fix: repair it\n✓ b: fine\n\n1 problem, 0 warnings',
   );
 });

@@ -241,9 +241,9 @@ export function providerFinding(
 const marks = { ok: '✓', warning: '!', problem: '✗' } as const;
 
 /** A line for each finding and for each fix, and a last line that counts. */
-export function findingsText(findings: readonly Finding[], paint: (state: Finding['state'], text: string) => string) {
+export function findingsText(findings: readonly Finding[]): string {
   const lines = findings.flatMap(({ subject, state, message, fix }) => [
-    `${paint(state, marks[state])} ${subject}: ${message}`,
+    `${marks[state]} ${subject}: ${message}`,
     ...(fix === undefined ? [] : [`    to fix: ${fix}`]),
   ]);
   const count = (state: Finding['state']) => findings.filter((finding) => finding.state === state).length;

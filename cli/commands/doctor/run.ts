@@ -24,7 +24,7 @@ import { rendered } from '../../output.ts';
 import { connectCluster, hasNoTarget } from '../../servers.ts';
 import { sourceProblemOf } from '../../source-problem.ts';
 import { temporalServer } from '../../temporal-server.ts';
-import { paint } from '../../terminal.ts';
+import { paint, say } from '../../terminal.ts';
 import {
   alivePollers,
   clockFinding,
@@ -48,13 +48,18 @@ type DoctorOptions = Options<
   'namespace' | 'installation' | 'output' | (typeof clusterFlags | typeof temporalFlags)[number]
 >;
 
-const colours = { ok: 'green', warning: 'yellow', problem: 'red' } as const;
+/** By mark. */
+const colours = { '✓': 'green', '!': 'yellow', '✗': 'red' } as const;
 
 /** Prints all findings. Throws NegativeAnswer when one of them is a problem. */
 export async function doctor(options: DoctorOptions): Promise<void> {
   const findings = await find(options);
-  const inColour = (state: Finding['state'], text: string) => paint(colours[state], text);
-  console.log(rendered(findings, options, () => findingsText(findings, inColour)));
+  const inColour = (text: string) =>
+    text.replace(/^[✓!✗](?= )/gm, (mark) => paint(colours[mark as keyof typeof colours], mark));
+  say(
+    rendered(findings, options, () => findingsText(findings)),
+    inColour,
+  );
   if (findings.some(({ state }) => state === 'problem')) throw new NegativeAnswer();
 }
 
