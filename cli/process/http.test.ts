@@ -10,7 +10,7 @@ const { registry, observeRequest } = metrics;
 const servers: Awaited<ReturnType<typeof startHttp>>[] = [];
 
 async function start(port = 0): Promise<string> {
-  const server = await startHttp({ address: '127.0.0.1', port, metrics, missing: () => missing });
+  const server = await startHttp({ address: '127.0.0.1', port, allowedHosts: [], metrics, missing: () => missing });
   servers.push(server);
   return server.url;
 }
@@ -113,6 +113,15 @@ describe('startHttp', () => {
     const port = Number(new URL(await start()).port);
 
     await expect(start(port)).rejects.toThrow(/cannot serve HTTP .*EADDRINUSE.*correct --address or --port/);
+  });
+
+  it('answers HEAD as GET, without a body', async () => {
+    const url = await start();
+
+    for (const path of ['livez', 'readyz', 'metrics']) {
+      const response = await fetch(`${url}/${path}`, { method: 'HEAD' });
+      expect([response.status, await response.text()]).toEqual([200, '']);
+    }
   });
 
   it('names its paths where there is nothing', async () => {

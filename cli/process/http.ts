@@ -1,5 +1,6 @@
 /** The endpoints /livez, also as /healthz, /readyz and /metrics. */
 import { createServer, type ServerResponse } from 'node:http';
+import { forAllowedHosts } from './allowed-hosts.ts';
 import { listen } from './listen.ts';
 import type { Metrics } from './metrics.ts';
 
@@ -7,6 +8,8 @@ export interface HttpOptions {
   readonly address: string;
   /** 0: any free port. */
   readonly port: number;
+  /** Besides those that are always allowed. */
+  readonly allowedHosts: readonly string[];
   readonly metrics: Pick<Metrics, 'registry' | 'scrape'>;
   /** What is not ready yet; empty when the process is ready. */
   readonly missing: () => string[];
@@ -28,7 +31,7 @@ const maxLagMs = 5_000;
  * Throws an Error that names the flags when it cannot listen.
  */
 export async function startHttp(options: HttpOptions): Promise<{ readonly url: string; close(): Promise<void> }> {
-  const { address, port, metrics, missing, details } = options;
+  const { address, port, allowedHosts, metrics, missing, details } = options;
   const lag = watchEventLoop();
 
   async function answer(path: string, response: ServerResponse): Promise<void> {
@@ -52,10 +55,11 @@ export async function startHttp(options: HttpOptions): Promise<{ readonly url: s
     }
   }
 
-  const server = createServer({ keepAliveTimeout }, (request, response) => {
+  const listener = forAllowedHosts(allowedHosts, (request, response) => {
     const [path = ''] = (request.url ?? '').split('?');
     answer(path, response).catch((error: unknown) => send(response, 500, { error: String(error) }));
   });
+  const server = createServer({ keepAliveTimeout }, listener);
   const { url, close } = await listen(server, { address, port }, '--port');
   return {
     url,

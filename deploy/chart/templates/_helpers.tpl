@@ -62,6 +62,9 @@ app.kubernetes.io/component: {{ .component }}
 - --temporal-api-key-file=/etc/millwright/temporal-api-key/apiKey
 {{- end }}
 - --port=10258
+{{- $service := include "millwright.name" . }}
+{{- $names := list (printf "%s.%s" $service .Release.Namespace) (printf "%s-fleet.%s" $service .Release.Namespace) }}
+- --allowed-hosts={{ concat $names .Values.allowedHosts | join "," }}
 - --log-format=json
 {{- end -}}
 
