@@ -101,6 +101,24 @@ it.each([
   await expect(render('one-cluster', namespace, setting)).rejects.toThrow(message);
 });
 
+it.each([
+  ['one-cluster', true],
+  ['gardener', false],
+  ['temporal-cloud', true],
+  ['mutual-tls', false],
+] as const)('the Pods of %s get the token of their account: %s', async (example, isMounted) => {
+  const objects = objectsOf(await render(example, namespace));
+  const pods = objects
+    .filter(({ kind }) => kind === 'Deployment')
+    .map((each) => (each as Deployment).spec.template.spec);
+  const accounts = objects.filter(({ kind }) => kind === 'ServiceAccount');
+
+  expect(pods).toHaveLength(2);
+  for (const pod of pods)
+    expect(pod).toMatchObject({ automountServiceAccountToken: isMounted, enableServiceLinks: false });
+  expect(accounts).toEqual([expect.objectContaining({ automountServiceAccountToken: false })]);
+});
+
 it('the chart makes hosts and peers of a NetworkPolicy of its values', async () => {
   const from = 'networkPolicy.from[0].namespaceSelector.matchLabels.team=monitoring';
   const objects = objectsOf(await render('gardener', 'fleet', 'allowedHosts={fleet.example.com,b}', from));

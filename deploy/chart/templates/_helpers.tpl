@@ -108,6 +108,11 @@ spec:
       {{- end }}
     spec:
       serviceAccountName: {{ include "millwright.account" $root }}
+      {{- with $root.Values.clusters }}
+      # The token of the account is for a cluster without a kubeconfig: the one that the Pods run in.
+      automountServiceAccountToken: {{ not (and .control.kubeconfigSecret (or .target.kubeconfigSecret .target.none)) }}
+      {{- end }}
+      enableServiceLinks: false
       # 28 s for what is under way.
       terminationGracePeriodSeconds: 30
       securityContext:
