@@ -133,8 +133,8 @@ export interface Right {
 }
 
 /** @param lacking what the account may not do */
-export function rightsFinding(subject: string, lacking: readonly Right[]): Finding {
-  if (lacking.length === 0) return { subject, state: 'ok', message: 'the account of the kubeconfig has all' };
+export function rightsFinding(subject: string, account: string, lacking: readonly Right[]): Finding {
+  if (lacking.length === 0) return { subject, state: 'ok', message: `${account} has all` };
   const byResource = Map.groupBy(lacking, ({ group, resource, namespace }) => {
     const name = group === '' ? resource : `${resource}.${group}`;
     return namespace === undefined ? name : `${name} in ${namespace}`;
@@ -143,7 +143,7 @@ export function rightsFinding(subject: string, lacking: readonly Right[]): Findi
   return {
     subject,
     state: 'problem',
-    message: `the account of the kubeconfig may not ${parts.join('; ')}`,
+    message: `${account} may not ${parts.join('; ')}`,
     fix: 'apply deploy/rbac with this account as subject; where it is not the one of the processes, run doctor with theirs',
   };
 }
