@@ -9,3 +9,12 @@ it('aligns columns, and leaves no trailing spaces', () => {
   ]);
   expect(columns([])).toEqual([]);
 });
+
+it('is as wide as a control character that is shown', () => {
+  expect(
+    columns([
+      ['\u001b[8m', 'a'],
+      ['plain', 'b'],
+    ]),
+  ).toEqual(['\\u001b[8m  a', 'plain      b']);
+});

@@ -28,7 +28,7 @@ export const temporalFlags = [
 ] as const;
 
 /** Every process that serves. */
-export const serverFlags = [...clusterFlags, 'address', 'port', 'logLevel', 'logFormat'] as const;
+export const serverFlags = [...clusterFlags, 'address', 'port', 'allowedHosts', 'logLevel', 'logFormat'] as const;
 
 /** Controllers and workers. */
 export const controllersFlags = [

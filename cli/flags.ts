@@ -425,6 +425,18 @@ export const flags = {
     description: 'Port of /livez, /readyz and /metrics. 0: any free port, which the log names.',
     schema: wholeNumber(0, 65_535),
   },
+  allowedHosts: {
+    value: 'names',
+    default: '',
+    description:
+      'Hosts that requests for the fleet page, /livez, /readyz and /metrics may name, comma-separated, such as fleet.example.com of a proxy. Always allowed are IP addresses, names without a dot, and Services of a cluster: `*.svc` and `*.svc.cluster.local`. Other requests get 421, because a page of another site may have sent them.',
+    schema: commaList(
+      z
+        .string()
+        .regex(/^[\w-]+(\.[\w-]+)*$/, 'give names of hosts, without scheme and port')
+        .toLowerCase(),
+    ),
+  },
   fleetPort: {
     value: 'number',
     description:

@@ -27,6 +27,11 @@ export function kubeconfigOf(cluster: Cluster, options: KubeconfigOptions): stri
   return options.targetKubeconfig || options.kubeconfig || defaultKubeconfig(options);
 }
 
+/** Whose rights a command has in a cluster, for sentences. */
+export function accountOf(cluster: Cluster, options: KubeconfigOptions): string {
+  return `the account of the ${kubeconfigOf(cluster, options) === 'inClusterConfig' ? 'Pod' : 'kubeconfig'}`;
+}
+
 /** As kubectl: in a Pod the file in the home directory wins. Servers act only on clusters that they were given. */
 function defaultKubeconfig(options: KubeconfigOptions): string {
   const own = join(homedir(), '.kube/config');

@@ -4,10 +4,11 @@ import './node-version.ts';
 import { keepCompiledCode } from './compile-cache.ts';
 
 keepCompiledCode();
-const [{ toolCommands }, { complete }] = await Promise.all([
+const [{ toolCommands }, { complete }, { say }] = await Promise.all([
   import('./commands.ts'),
   import('./completion/complete.ts'),
+  import('./terminal.ts'),
 ]);
 await complete(toolCommands, process.argv.slice(2));
 // As kubectl expects it of a program of cobra: no names of files besides.
-console.log(':4');
+say(':4');

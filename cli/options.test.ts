@@ -90,6 +90,11 @@ describe('parseOptions', () => {
     ['temporalTlsCa', '/no/such', "--temporal-tls-ca is '/no/such': give the path of a file that can be read"],
     ['machineCreationTimeout', '20', "--machine-creation-timeout is '20': give a duration such as 90s, 20m or 1h30m"],
     ['machineDrainTimeout', '-1s', "--machine-drain-timeout is '-1s': give a duration such as 90s, 20m or 1h30m"],
+    [
+      'allowedHosts',
+      'a.example, http://b',
+      "--allowed-hosts is 'a.example, http://b': give names of hosts, without scheme and port",
+    ],
     ['providers', 'simulated,gcp', "--providers is 'simulated,gcp': give names of aws, azure, openstack, simulated"],
     ['nodeConditions', 'a b', "--node-conditions is 'a b': give types of Node conditions"],
     ['maxCachedWorkflows', '499', "--max-cached-workflows is '499': give 0 or a whole number from 500 to 100000"],

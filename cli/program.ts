@@ -10,6 +10,7 @@ import { type Flag, type FlagName, flags } from './flags.ts';
 import { ignoredFlags } from './ignored-flags.ts';
 import { envOf, UsageError } from './options.ts';
 import { resolveOptions } from './resolve-options.ts';
+import { complain, say } from './terminal.ts';
 
 /**
  * Runs the command that the arguments of the process name, and returns the exit code.
@@ -20,6 +21,7 @@ export async function runProgram(name: string, commands: readonly Command[]): Pr
     .description('Keeps the machines behind Kubernetes nodes: one durable workflow per Machine.')
     .version(version)
     .showHelpAfterError('(see --help)')
+    .configureOutput({ writeOut: (text) => say(text.trimEnd()), writeErr: (text) => complain(text.trimEnd()) })
     .exitOverride();
   for (const command of commands) register(program, command);
   try {
@@ -27,8 +29,8 @@ export async function runProgram(name: string, commands: readonly Command[]): Pr
     return 0;
   } catch (error) {
     if (error instanceof CommanderError) return error.code === 'commander.help' ? 2 : error.exitCode && 2;
-    const said = error instanceof Error ? error.message : error;
-    if (said !== '') console.error(said);
+    const said = error instanceof Error ? error.message : String(error);
+    if (said !== '') complain(said);
     if (error instanceof NegativeAnswer) return 3;
     return error instanceof UsageError ? 2 : 1;
   }

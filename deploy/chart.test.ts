@@ -96,8 +96,45 @@ it.each([
   ['temporal.address=http://temporal', /temporal[./]address/],
   ['workers.replicas=0', /workers[./]replicas/],
   ['wrokers.replicas=3', /wrokers/],
+  ['allowedHosts={https://fleet.example.com}', /allowedHosts[./]0/],
 ])('the chart refuses %s and names the value', async (setting, message) => {
   await expect(render('one-cluster', namespace, setting)).rejects.toThrow(message);
+});
+
+it.each([
+  ['one-cluster', true],
+  ['gardener', false],
+  ['temporal-cloud', true],
+  ['mutual-tls', false],
+] as const)('the Pods of %s get the token of their account: %s', async (example, isMounted) => {
+  const objects = objectsOf(await render(example, namespace));
+  const pods = objects
+    .filter(({ kind }) => kind === 'Deployment')
+    .map((each) => (each as Deployment).spec.template.spec);
+  const accounts = objects.filter(({ kind }) => kind === 'ServiceAccount');
+
+  expect(pods).toHaveLength(2);
+  for (const pod of pods)
+    expect(pod).toMatchObject({ automountServiceAccountToken: isMounted, enableServiceLinks: false });
+  expect(accounts).toEqual([expect.objectContaining({ automountServiceAccountToken: false })]);
+});
+
+it('the chart makes hosts and peers of a NetworkPolicy of its values', async () => {
+  const from = 'networkPolicy.from[0].namespaceSelector.matchLabels.team=monitoring';
+  const objects = objectsOf(await render('gardener', 'fleet', 'allowedHosts={fleet.example.com,b}', from));
+  const policy = objects.find(({ kind }) => kind === 'NetworkPolicy') as Rendered & { spec: { ingress: unknown[] } };
+  const deployments = objects.filter(({ kind }) => kind === 'Deployment') as Deployment[];
+
+  expect(policy.spec.ingress).toEqual([
+    {
+      from: [{ namespaceSelector: { matchLabels: { team: 'monitoring' } } }],
+      ports: [expect.objectContaining({ port: 'metrics' }), expect.objectContaining({ port: 'fleet' })],
+    },
+  ]);
+  for (const { spec } of deployments)
+    expect(spec.template.spec.containers[0]?.args).toContain(
+      '--allowed-hosts=millwright.fleet,millwright-fleet.fleet,fleet.example.com,b',
+    );
 });
 
 it('the chart makes of the files in monitoring a PrometheusRule that Prometheus takes, and a ConfigMap for Grafana', async () => {

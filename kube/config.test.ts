@@ -92,4 +92,14 @@ describe('loadKubeconfig', () => {
   it('reports that inClusterConfig needs a pod', () => {
     expect(() => loadKubeconfig('inClusterConfig')).toThrow('KUBERNETES_SERVICE_HOST is not set');
   });
+
+  it('reports that inClusterConfig needs the token of the Pod', () => {
+    Object.assign(process.env, { KUBERNETES_SERVICE_HOST: '10.0.0.1', KUBERNETES_SERVICE_PORT: '443' });
+    try {
+      expect(() => loadKubeconfig('inClusterConfig')).toThrow('set automountServiceAccountToken');
+    } finally {
+      delete process.env.KUBERNETES_SERVICE_HOST;
+      delete process.env.KUBERNETES_SERVICE_PORT;
+    }
+  });
 });

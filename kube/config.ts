@@ -135,6 +135,11 @@ function loadServiceAccount(): KubeconfigAccess {
   }
   const server = `https://${host.includes(':') ? `[${host}]` : host}:${port}`;
   const cluster = { server, 'certificate-authority': `${serviceAccount}/ca.crt` };
+  if (!existsSync(`${serviceAccount}/token`)) {
+    throw new Error(
+      'this Pod does not mount the token of its account: give a kubeconfig, or set automountServiceAccountToken',
+    );
+  }
   const namespace = readFileSync(`${serviceAccount}/namespace`, 'utf8').trim();
   const files = { clusterFile: `${serviceAccount}/ca.crt`, userFile: `${serviceAccount}/token` };
   return { ...clusterAccess(cluster, { tokenFile: files.userFile }, files), namespace };

@@ -63,6 +63,17 @@ const allowed = {
   'workflows/machine/plan.test.ts': `export { x } from 'fast-check';\nexport { y } from '../../test/builders/x.ts';`,
 } as const;
 
+/** By file: a line that prints what a terminal may obey. */
+const printed = {
+  'cli/commands/said.ts': `console.log('a');`,
+  'cli/process/complained.ts': `console.error('a');`,
+  'cli/completion/written.ts': `process.stdout.write('a');`,
+  'cli/fleet-page/error.ts': `process.stderr.write('a');`,
+} as const;
+
+/** Prints the same where nothing else does. */
+const terminal = { 'cli/terminal.ts': Object.values(printed).join('\n') } as const;
+
 const floating = {
   'tsconfig.json': '{ "compilerOptions": { "strict": true, "target": "es2023" } }',
   'kube/floating.ts': `export function start(run: () => Promise<void>): void {\n  run();\n}`,
@@ -80,7 +91,7 @@ describe('the lint rules', () => {
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'millwright-lint-'));
     await copyFile('.oxlintrc.json', join(folder, '.oxlintrc.json'));
-    for (const [file, text] of Object.entries({ ...refused, ...allowed, ...floating })) {
+    for (const [file, text] of Object.entries({ ...refused, ...allowed, ...printed, ...terminal, ...floating })) {
       await mkdir(dirname(join(folder, file)), { recursive: true });
       await writeFile(join(folder, file), `${text}\n`);
     }
@@ -100,6 +111,16 @@ describe('the lint rules', () => {
       expect(found.get(file)).toBeUndefined();
     });
   }
+
+  for (const [file, text] of Object.entries(printed)) {
+    it(`refuses ${text} in ${dirname(file)}/`, () => {
+      expect(found.get(file)).toMatch(/no-console|no-restricted-properties/);
+    });
+  }
+
+  it('accepts it in cli/terminal.ts', () => {
+    expect(found.get('cli/terminal.ts')).toBeUndefined();
+  });
 
   it('refuses a promise that nobody waits for', () => {
     expect(found.get('kube/floating.ts')).toContain('no-floating-promises');

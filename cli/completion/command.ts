@@ -1,5 +1,6 @@
 import { defineCommand } from '../command.ts';
 import { UsageError } from '../options.ts';
+import { say } from '../terminal.ts';
 
 /** What each shell has to be told once; it then asks the program itself at each Tab. */
 const scripts = {
@@ -27,6 +28,6 @@ export const completionCommand = defineCommand({
     const script = new Map(Object.entries(scripts)).get(shell);
     if (script === undefined)
       throw new UsageError(`shell is '${shell}': give one of ${Object.keys(scripts).join(', ')}`);
-    console.log(script);
+    say(script);
   },
 });

@@ -1,4 +1,5 @@
 import type { Command } from '../command.ts';
+import { say } from '../terminal.ts';
 import { candidatesFor } from './candidates.ts';
 import { namesOf } from './names.ts';
 
@@ -6,5 +7,5 @@ import { namesOf } from './names.ts';
 export async function complete(commands: readonly Command[], words: readonly string[]): Promise<void> {
   const { words: found, namesOf: kind } = candidatesFor(commands, words);
   const names = kind === undefined ? [] : await namesOf(kind, words);
-  for (const word of [...found, ...names.filter((name) => name.startsWith(words.at(-1) ?? ''))]) console.log(word);
+  for (const word of [...found, ...names.filter((name) => name.startsWith(words.at(-1) ?? ''))]) say(word);
 }

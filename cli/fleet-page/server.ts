@@ -12,6 +12,7 @@ import type { Installation } from '../../temporal/workflows.ts';
 import { type Answer, describeObject } from '../commands/describe/object.ts';
 import { toText } from '../commands/describe/rows.ts';
 import { timelineText } from '../commands/timeline/text.ts';
+import { forAllowedHosts } from '../process/allowed-hosts.ts';
 import { listen } from '../process/listen.ts';
 import { blockedOf, type Cell, changesOf, createCells, type Stores } from './cells.ts';
 
@@ -19,6 +20,8 @@ export interface FleetPageOptions {
   readonly address: string;
   /** 0: any free port. */
   readonly port: number;
+  /** Besides those that are always allowed. */
+  readonly allowedHosts: readonly string[];
   readonly watches: Stores;
   readonly control: KubeClient;
   readonly installation: Installation;
@@ -157,9 +160,11 @@ export async function startFleetPage(options: FleetPageOptions): Promise<{ close
     };
   }
 
-  function follow(response: ServerResponse): void {
+  /** @param isHead the request is only for the headers */
+  function follow(response: ServerResponse, isHead: boolean): void {
     if (viewers.size >= maxViewers) return sendJson(response, 503, { error: `${maxViewers} others look already` });
     response.writeHead(200, { ...headers, 'content-type': 'text/event-stream' }).flushHeaders();
+    if (isHead) return void response.end();
     const viewer: Viewer = { response, cells: noCells, standing: '', sentAt: performance.now() };
     viewers.add(viewer);
     response.once('close', () => viewers.delete(viewer));
@@ -212,17 +217,19 @@ export async function startFleetPage(options: FleetPageOptions): Promise<{ close
     return `${temporalUi}/namespaces/${path.map(encodeURIComponent).join('/')}`;
   }
 
-  const server = createServer((request, response) => {
+  const listener = forAllowedHosts(options.allowedHosts, (request, response) => {
     const [path = ''] = (request.url ?? '').split('?');
     const name = /^\/machines\/([a-z0-9][-.a-z0-9]*)$/.exec(path)?.[1];
     const file = files[path];
-    if (request.method !== 'GET') return sendJson(response, 405, { error: 'only GET' });
-    if (path === '/fleet') return follow(response);
+    const isHead = request.method === 'HEAD'; // Node sends no body
+    if (request.method !== 'GET' && !isHead) return sendJson(response, 405, { error: 'only GET and HEAD' });
+    if (path === '/fleet') return follow(response, isHead);
     if (name !== undefined) {
       void readOnce(name).then(({ status, body }) => sendJson(response, status, body));
     } else if (file === undefined) sendJson(response, 404, { error: `nothing is at ${path}` });
     else response.writeHead(200, { ...headers, 'content-type': file.type }).end(file.content);
   });
+  const server = createServer(listener);
   server.maxConnections = maxConnections;
   const { url, close } = await listen(server, options, '--fleet-port');
   const looking = setInterval(look, sendMs);

@@ -69,12 +69,12 @@ export async function startControllersComponent(
     blocked: watchBlocked(() => listBlocked({ client, name: installation })),
     backlogs: () => readBacklogs(connection, temporalNamespace, installation, controllers.providers),
   });
-  const { address, fleetPort: port, temporalUi } = options;
+  const { address, fleetPort: port, allowedHosts, temporalUi } = options;
   const page =
     port === undefined
       ? undefined
       : await startFleetPage({
-          ...{ address, port, temporalUi, control, logger },
+          ...{ address, port, allowedHosts, temporalUi, control, logger },
           watches: controllers.watches,
           installation: { client, name: installation },
           namespace: options.namespace,

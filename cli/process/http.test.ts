@@ -1,6 +1,6 @@
-import { afterEach, describe, expect, it } from '@jest/globals';
+import { afterEach, describe, expect, it, jest } from '@jest/globals';
 import { Gauge } from 'prom-client';
-import { startHttp } from './http.ts';
+import { startHttp, watchEventLoop } from './http.ts';
 import { createMetrics } from './metrics.ts';
 
 const missing: string[] = [];
@@ -10,7 +10,7 @@ const { registry, observeRequest } = metrics;
 const servers: Awaited<ReturnType<typeof startHttp>>[] = [];
 
 async function start(port = 0): Promise<string> {
-  const server = await startHttp({ address: '127.0.0.1', port, metrics, missing: () => missing });
+  const server = await startHttp({ address: '127.0.0.1', port, allowedHosts: [], metrics, missing: () => missing });
   servers.push(server);
   return server.url;
 }
@@ -39,16 +39,15 @@ describe('startHttp', () => {
     expect((await fetch(`${await start()}/livez`)).status).toBe(200);
   });
 
-  it('is not alive after the event loop stood still for too long, and is again afterwards', async () => {
+  it('is not alive after the event loop stood still for too long, whoever has asked already', async () => {
     const url = await start();
     expect((await fetch(`${url}/livez`)).status).toBe(200);
 
     Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 5_600);
-    const blocked = await fetch(`${url}/livez`);
-    const later = await fetch(`${url}/livez`);
+    const somebody = await fetch(`${url}/livez`);
+    const kubelet = await fetch(`${url}/livez`);
 
-    expect(blocked.status).toBe(503);
-    expect(later.status).toBe(200);
+    expect([somebody.status, kubelet.status]).toEqual([503, 503]);
   });
 
   it('keeps a connection for longer than Prometheus does', async () => {
@@ -115,9 +114,48 @@ describe('startHttp', () => {
     await expect(start(port)).rejects.toThrow(/cannot serve HTTP .*EADDRINUSE.*correct --address or --port/);
   });
 
+  it('answers HEAD as GET, without a body', async () => {
+    const url = await start();
+
+    for (const path of ['livez', 'readyz', 'metrics']) {
+      const response = await fetch(`${url}/${path}`, { method: 'HEAD' });
+      expect([response.status, await response.text()]).toEqual([200, '']);
+    }
+  });
+
   it('names its paths where there is nothing', async () => {
     const response = await fetch(`${await start()}/configz`);
 
     expect([response.status, await response.json()]).toEqual([404, { paths: ['/livez', '/readyz', '/metrics'] }]);
   });
+});
+
+it('remembers a block of the event loop for a while, also when it is read', () => {
+  jest.useFakeTimers({ doNotFake: ['performance'] });
+  let nowMs = 0;
+  const now = jest.spyOn(performance, 'now').mockImplementation(() => nowMs);
+  const pass = (ms: number) => {
+    for (const until = nowMs + ms; nowMs < until; ) {
+      nowMs += 500;
+      jest.advanceTimersByTime(500);
+    }
+  };
+  const lag = watchEventLoop();
+  try {
+    pass(20_000);
+    const before = lag.worstMs();
+    nowMs += 7_000;
+    const blocked = [lag.worstMs(), lag.worstMs()];
+    pass(14_500);
+    const later = lag.worstMs();
+    pass(1_000);
+
+    expect({ before, blocked, later, after: lag.worstMs() }).toEqual({
+      ...{ before: 0, blocked: [6_500, 6_500], later: 7_000, after: 0 },
+    });
+  } finally {
+    lag.stop();
+    now.mockRestore();
+    jest.useRealTimers();
+  }
 });

@@ -3,6 +3,9 @@ import { ServiceError } from '@temporalio/client';
 import { ConnectionError } from '../../kube/errors.ts';
 import { createLogger } from './logger.ts';
 
+/** Colours what follows, in both ways that a terminal knows. */
+const hostile = '\u001b[31mred \u009b31mred';
+
 function recordingLogger(logLevel: 'debug' | 'info' = 'info') {
   const lines: Record<string, unknown>[] = [];
   const write = (line: string) => lines.push(JSON.parse(line));
@@ -50,6 +53,18 @@ describe('the log', () => {
 
     expect(lines).toHaveLength(20);
     expect(debug.lines).toHaveLength(10);
+  });
+
+  it.each(['json', 'pretty'] as const)('shows control characters of objects and clouds: %s', (logFormat) => {
+    let text = '';
+    const write = (line: string) => {
+      text += line;
+    };
+    const err = new TypeError(hostile);
+    createLogger({ logLevel: 'info', logFormat }, { write }).error({ err, machine: hostile }, hostile);
+
+    expect(text.match(/\\u001b\[31mred \\u009b31mred/g)?.length).toBeGreaterThanOrEqual(3);
+    for (const escaping of ['\u001b[31m', '\u009b']) expect(text).not.toContain(escaping);
   });
 
   it('says what is wrong with a server without a stack, and where a bug is with one', () => {

@@ -1,8 +1,9 @@
 /** The log of a process. */
 import { type DestinationStream, type Logger, type LoggerOptions, pino, stdSerializers } from 'pino';
-import pretty from 'pino-pretty';
+import { prettyFactory } from 'pino-pretty';
 import { createTokenBucket, type TokenBucket } from '../../kube/rate-limit.ts';
 import type { Options } from '../options.ts';
+import { isTerminal, visible } from '../terminal.ts';
 
 type LoggerFlags = Options<'logLevel' | 'logFormat'>;
 
@@ -10,9 +11,13 @@ type LoggerFlags = Options<'logLevel' | 'logFormat'>;
  * Logs to standard output: pretty on a terminal, else JSON lines. Messages are static. Their objects are in fields with
  * the same names everywhere: `cluster namespace machine uid node providerID phase err`. Unless the level is debug,
  * repeated warnings are left out: see `limitWarnings`.
+ * @param out Default: standard output, synchronously, as the last lines before a process ends are the most important.
  */
-export function createLogger(flags: LoggerFlags, destination: DestinationStream = standardOutput(flags)): Logger {
-  const { logLevel } = flags;
+export function createLogger(
+  { logLevel, logFormat }: LoggerFlags,
+  out: DestinationStream = pino.destination({ sync: true }),
+): Logger {
+  const isPretty = (logFormat ?? (isTerminal ? 'pretty' : 'json')) === 'pretty';
   const options = {
     level: logLevel,
     base: null,
@@ -21,13 +26,15 @@ export function createLogger(flags: LoggerFlags, destination: DestinationStream 
     serializers: { err: serializeError },
     ...(logLevel !== 'debug' && { hooks: limitWarnings() }),
   };
-  return pino(options, destination);
+  const toText = isPretty ? prettyLines() : visible;
+  return pino(options, { write: (line) => out.write(toText(line)) });
 }
 
-/** Synchronous: the last lines before a process ends are the most important ones. */
-function standardOutput({ logFormat }: LoggerFlags): DestinationStream {
-  const format = logFormat ?? (process.stdout.isTTY ? 'pretty' : 'json');
-  return format === 'json' ? pino.destination({ sync: true }) : pretty({ sync: true });
+/** Makes JSON lines pretty. What was escaped in them is made visible before pino-pretty adds its colours. */
+function prettyLines(): (line: string) => string {
+  const toPretty = prettyFactory({});
+  return (line) =>
+    toPretty(JSON.parse(line, (_, value: unknown) => (typeof value === 'string' ? visible(value) : value)));
 }
 
 /** Lines of each kind of warning in a burst, and seconds between further lines. */

@@ -4,7 +4,8 @@ import { controlRules, type Rule, targetRules, tokenNamespace, tokenRules } from
 import { dialect } from '../../cli/dialect.ts';
 
 const generated = '# Made from api/rights.ts by `npm run generate`. Do not edit.\n';
-const account = { kind: 'ServiceAccount', name: 'millwright' };
+/** In the namespace of docs/how-to/install.md. docs/how-to/rights.md replaces it in the texts. */
+const account = { kind: 'ServiceAccount', name: 'millwright', namespace: 'millwright' };
 
 /** Content by path from the root. */
 export function rbacFiles(): Record<string, string> {
@@ -15,14 +16,14 @@ export function rbacFiles(): Record<string, string> {
     'deploy/chart/rights/tokens.yaml': rulesText(tokenRules),
     'deploy/rbac/control.yaml': `${generated}# Rights of Millwright in the cluster of the Machines, in the namespace that it watches:
 #   kubectl apply -n <namespace> -f deploy/rbac/control.yaml
-# Correct the subject where Millwright logs in as somebody else.
+# Correct the subject where Millwright runs in another namespace or logs in as somebody else.
 ${roleAndBinding('Role', { name: 'millwright' }, controlRules(kinds), account)}`,
     'deploy/rbac/target.yaml': `${generated}# Rights of Millwright in the cluster of the Nodes:
 #   kubectl apply -f deploy/rbac/target.yaml
 # Correct the subjects where Millwright runs in another namespace or logs in as somebody else.
-${roleAndBinding('ClusterRole', { name: 'millwright-nodes' }, targetRules, { ...account, namespace: 'millwright' })}---
+${roleAndBinding('ClusterRole', { name: 'millwright-nodes' }, targetRules, account)}---
 # For bootstrap tokens, if user data has the placeholder for one.
-${roleAndBinding('Role', { name: 'millwright-bootstrap-tokens', namespace: tokenNamespace }, tokenRules, { ...account, namespace: 'millwright' })}`,
+${roleAndBinding('Role', { name: 'millwright-bootstrap-tokens', namespace: tokenNamespace }, tokenRules, account)}`,
   };
 }
 

@@ -98,7 +98,7 @@ async function measure(namespace: string, count: number): Promise<void> {
   });
   while (watches.machines.list().length < count) await sleep(100);
   const server = await startFleetPage({
-    ...{ address: '127.0.0.1', port: 0, watches, control, namespace, temporalUi: undefined, logger },
+    ...{ address: '127.0.0.1', port: 0, allowedHosts: [], watches, control, namespace, temporalUi: undefined, logger },
     installation: { client: new Client({ connection }), name: namespace },
   });
   const started = logger.lines.find(({ message }) => message === 'serving the fleet page')?.fields ?? {};

@@ -9,6 +9,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { stringify } from 'yaml';
 import { annotations } from '../../api/gardener/names.ts';
 import { machineDeployments } from '../../api/gardener/resources.ts';
+import { defineResource } from '../../api/objects.ts';
 import { workflowIdPrefix } from '../../api/workflow-id.ts';
 import { root } from '../../deploy/generators/root.ts';
 import { findServer } from '../../deploy/local/servers.ts';
@@ -107,7 +108,16 @@ describe('a document', () => {
     await until('the workflow of the machine that waits is listed', async (see) => {
       return see(await millwright.temporal.workflow.count(query)).count > 0;
     });
-    values = { namespace, installation: namespace, class: 'small', deployment: 'pool', node, machine: 'waiting' };
+    const pods = { 'pod namespace': `${namespace}-pods` };
+    values = {
+      ...pods,
+      namespace,
+      installation: namespace,
+      class: 'small',
+      deployment: 'pool',
+      node,
+      machine: 'waiting',
+    };
     const changed = { apiVersion: 'machine.sapcloud.io/v1alpha1', kind: 'MachineDeployment', metadata: key };
     const { spec } = await control.get(machineDeployments, key);
     await writeFile(join(folder, 'changed.yaml'), stringify({ ...changed, spec: { ...spec, replicas: 2 } }));
@@ -150,6 +160,28 @@ describe('a document', () => {
 
   it.each(runHere)('$file has commands that work', async ({ commands }) => {
     await run(...commands);
+  });
+
+  it('rights.md binds the roles of both clusters to the account of one namespace', async () => {
+    const { namespace, control } = millwright;
+    const rights = commandsOf('docs/how-to/rights.md');
+    const bindings = [
+      { kind: 'RoleBinding', metadata: { namespace, name: 'millwright' } },
+      { kind: 'ClusterRoleBinding', metadata: { name: 'millwright-nodes' } },
+      { kind: 'RoleBinding', metadata: { namespace: 'kube-system', name: 'millwright-bootstrap-tokens' } },
+    ];
+    const boundTo = async (ofNamespace: string, word: string) => {
+      await run(...rights.filter((command) => command.startsWith(word)));
+      for (const { kind, metadata } of bindings) {
+        const resource = { group: 'rbac.authorization.k8s.io', version: 'v1', plural: `${kind.toLowerCase()}s`, kind };
+        const found = await control.get(defineResource({ ...resource, namespaced: 'namespace' in metadata }), metadata);
+        const account = { kind: 'ServiceAccount', name: 'millwright', namespace: ofNamespace };
+        expect(found).toMatchObject({ metadata, subjects: [account] });
+      }
+    };
+
+    await boundTo('millwright', 'kubectl');
+    await boundTo(values['pod namespace'] ?? '', 'sed');
   });
 });
 

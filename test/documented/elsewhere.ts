@@ -59,9 +59,6 @@ export const elsewhere: Readonly<Record<string, Readonly<Record<string, Elsewher
   'docs/how-to/orphan-sweep.md': {
     'millwright sweep approve': { testedBy: 'test/end-to-end/brake.test.ts' },
   },
-  'docs/how-to/rights.md': {
-    'kubectl apply': { testedBy: 'test/end-to-end/rights.long.test.ts' },
-  },
   'docs/how-to/rollouts.md': {
     'millwright replay': { testedBy: 'test/end-to-end/history-of-runs.long.test.ts' },
   },

@@ -2,9 +2,11 @@
 import { once } from 'node:events';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { writeFile } from 'node:fs/promises';
+import { type IncomingMessage, request } from 'node:http';
 import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { json } from 'node:stream/consumers';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Client } from '@temporalio/client';
 import { gardener } from '../../api/gardener/index.ts';
@@ -141,6 +143,29 @@ describe('a process that serves', () => {
     expect(millwright.logs().match(/--[a-z-]+(?= has no effect)/g)).toEqual([
       ...['--concurrent-syncs', '--machine-safety-apiserver-statuscheck-period', '--v'],
     ]);
+  });
+
+  it('answers on both ports only requests for hosts that lead to it, with HEAD as with GET', async () => {
+    const flags = ['--fleet-port', '0', '--allowed-hosts', 'Fleet.Example.com'];
+    const { url, logs } = await start({ command: 'controllers', flags });
+    const page = /"url":"([^"]+)"[^\n]*serving the fleet page/.exec(logs())?.[1] ?? '';
+    const urls = [`${url}/livez`, `${url}/readyz`, `${url}/metrics`, page, `${page}/page.js`, `${page}/fleet`];
+    /** fetch sets the host by itself. */
+    const ask = async (to: string, host: string, method = 'HEAD') => {
+      const [response] = await once(request(to, { method, headers: { host } }).end(), 'response');
+      return response as IncomingMessage;
+    };
+
+    for (const to of urls) {
+      const { host } = new URL(to);
+      const answers = await Promise.all([host, 'fleet.example.com', 'evil.example'].map((name) => ask(to, name)));
+      expect([to, ...answers.map(({ statusCode }) => statusCode)]).toEqual([to, 200, 200, 421]);
+      const refused = await ask(to, 'evil.example', 'GET');
+      expect([refused.statusCode, await json(refused)]).toEqual([
+        421,
+        { error: expect.stringMatching(/'evil.example' are refused: .* --allowed-hosts$/) },
+      ]);
+    }
   });
 
   it('ends on SIGTERM while it still waits for a server', async () => {

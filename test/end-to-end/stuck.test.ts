@@ -207,4 +207,22 @@ describe('machines that are stuck', () => {
     for (const id of ids) expect(said).toContain(`vm ${id}`);
     expect(said).toContain(`: millwright sweep approve <id>... -n ${millwright.namespace}`);
   });
+
+  it('are shown with the escape sequences in their names of classes, which reach no terminal', async () => {
+    const name = '\u001b]0;title\u0007\u001b[31mred\u009b0m';
+    // Of each cause, the machine that waits longest is shown.
+    await millwright.control.delete(machines, { namespace: millwright.namespace, name: 'lost' });
+    const { name: machine } = await millwright.createMachine('escapes', { class: { kind: 'MachineClass', name } });
+    const stuck = await until('it is listed', async (see) => {
+      const text = see((await command('stuck')) ?? '');
+      return /escapes: since/.test(text) ? text : undefined;
+    });
+    const listed = (await millwright.command('get', 'machines')).output;
+    const described = (await millwright.command('describe', 'machine', machine)).output;
+
+    for (const text of [stuck, listed, described]) {
+      expect(text).toContain('\\u001b]0;title\\u0007\\u001b[31mred\\u009b0m');
+      expect(text).not.toMatch(/[^\P{Cc}\n\t]/u);
+    }
+  });
 });

@@ -2,6 +2,7 @@ import { defineCommand } from '../../command.ts';
 import { personFlags, temporalFlags } from '../../flag-groups.ts';
 import { parseObjects } from '../../kinds.ts';
 import { UsageError } from '../../options.ts';
+import { say } from '../../terminal.ts';
 
 export const describeCommand = defineCommand({
   name: 'describe',
@@ -21,6 +22,6 @@ export const describeCommand = defineCommand({
     if (name === undefined) throw new UsageError('name is missing: name the object');
     if (surplus !== undefined) throw new UsageError(`name is '${surplus}': name one object`);
     const { describe } = await import('./run.ts');
-    console.log(await describe(kind, name, options, rawFlags));
+    say(await describe(kind, name, options, rawFlags));
   },
 });

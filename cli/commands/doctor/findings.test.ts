@@ -8,6 +8,7 @@ import {
   ownersFinding,
   providerFinding,
   retentionFinding,
+  rightsFinding,
   serverFinding,
   sweepFinding,
   terminatingFinding,
@@ -89,9 +90,20 @@ describe('a provider that nobody serves', () => {
 it('prints findings with their fixes, and counts them', () => {
   const problem = { subject: 'a', state: 'problem', message: 'it is broken', fix: 'repair it' } as const;
 
-  expect(findingsText([problem, { subject: 'b', state: 'ok', message: 'fine' }], (_, text) => text)).toBe(
+  expect(findingsText([problem, { subject: 'b', state: 'ok', message: 'fine' }])).toBe(
     '✗ a: it is broken\n    to fix: repair it\n✓ b: fine\n\n1 problem, 0 warnings',
   );
+});
+
+it('says whose account has all rights, or lacks which', () => {
+  const account = 'the account of the Pod';
+  const right = { group: '', resource: 'nodes', verb: 'get', namespace: undefined };
+
+  expect(rightsFinding('rights', account, [])).toMatchObject({ state: 'ok', message: `${account} has all` });
+  expect(rightsFinding('rights', account, [right])).toMatchObject({
+    state: 'problem',
+    message: `${account} may not get nodes`,
+  });
 });
 
 it.each([

@@ -133,8 +133,8 @@ export interface Right {
 }
 
 /** @param lacking what the account may not do */
-export function rightsFinding(subject: string, lacking: readonly Right[]): Finding {
-  if (lacking.length === 0) return { subject, state: 'ok', message: 'the account of the kubeconfig has all' };
+export function rightsFinding(subject: string, account: string, lacking: readonly Right[]): Finding {
+  if (lacking.length === 0) return { subject, state: 'ok', message: `${account} has all` };
   const byResource = Map.groupBy(lacking, ({ group, resource, namespace }) => {
     const name = group === '' ? resource : `${resource}.${group}`;
     return namespace === undefined ? name : `${name} in ${namespace}`;
@@ -143,7 +143,7 @@ export function rightsFinding(subject: string, lacking: readonly Right[]): Findi
   return {
     subject,
     state: 'problem',
-    message: `the account of the kubeconfig may not ${parts.join('; ')}`,
+    message: `${account} may not ${parts.join('; ')}`,
     fix: 'apply deploy/rbac with this account as subject; where it is not the one of the processes, run doctor with theirs',
   };
 }
@@ -241,9 +241,9 @@ export function providerFinding(
 const marks = { ok: '✓', warning: '!', problem: '✗' } as const;
 
 /** A line for each finding and for each fix, and a last line that counts. */
-export function findingsText(findings: readonly Finding[], paint: (state: Finding['state'], text: string) => string) {
+export function findingsText(findings: readonly Finding[]): string {
   const lines = findings.flatMap(({ subject, state, message, fix }) => [
-    `${paint(state, marks[state])} ${subject}: ${message}`,
+    `${marks[state]} ${subject}: ${message}`,
     ...(fix === undefined ? [] : [`    to fix: ${fix}`]),
   ]);
   const count = (state: Finding['state']) => findings.filter((finding) => finding.state === state).length;

@@ -18,13 +18,13 @@ import { listPollers, measureClock } from '../../../temporal/task-queues.ts';
 import { NegativeAnswer } from '../../command.ts';
 import { dialect } from '../../dialect.ts';
 import type { clusterFlags, temporalFlags } from '../../flag-groups.ts';
-import { isOneCluster } from '../../kubeconfig.ts';
+import { accountOf, type Cluster, isOneCluster } from '../../kubeconfig.ts';
 import type { Options } from '../../options.ts';
 import { rendered } from '../../output.ts';
 import { connectCluster, hasNoTarget } from '../../servers.ts';
 import { sourceProblemOf } from '../../source-problem.ts';
 import { temporalServer } from '../../temporal-server.ts';
-import { paint } from '../../terminal.ts';
+import { paint, say } from '../../terminal.ts';
 import {
   alivePollers,
   clockFinding,
@@ -48,13 +48,18 @@ type DoctorOptions = Options<
   'namespace' | 'installation' | 'output' | (typeof clusterFlags | typeof temporalFlags)[number]
 >;
 
-const colours = { ok: 'green', warning: 'yellow', problem: 'red' } as const;
+/** By mark. */
+const colours = { '✓': 'green', '!': 'yellow', '✗': 'red' } as const;
 
 /** Prints all findings. Throws NegativeAnswer when one of them is a problem. */
 export async function doctor(options: DoctorOptions): Promise<void> {
   const findings = await find(options);
-  const inColour = (state: Finding['state'], text: string) => paint(colours[state], text);
-  console.log(rendered(findings, options, () => findingsText(findings, inColour)));
+  const inColour = (text: string) =>
+    text.replace(/^[✓!✗](?= )/gm, (mark) => paint(colours[mark as keyof typeof colours], mark));
+  say(
+    rendered(findings, options, () => findingsText(findings)),
+    inColour,
+  );
   if (findings.some(({ state }) => state === 'problem')) throw new NegativeAnswer();
 }
 
@@ -69,7 +74,7 @@ async function find(options: DoctorOptions): Promise<Finding[]> {
     const inControl = control.client && (await checkControl(control.client, options));
     const sources = inControl?.sources ?? [];
     const nodes = hasNoTarget(options) ? undefined : ((isApart ? target : control)?.client ?? undefined);
-    const inTarget = nodes && (await checkTarget(nodes));
+    const inTarget = nodes && (await checkTarget(nodes, options));
     const known = control.client && nodes ? await checkKnown(nodes, control.client, options) : undefined;
     const inTemporal = temporal.server && (await checkQueues(temporal.server, options, sources));
     const found = [
@@ -117,12 +122,13 @@ async function reachCluster(cluster: 'control' | 'target', options: DoctorOption
 }
 
 /** What the cluster of the Machines has, and the classes of the namespace, whose providers need workers. */
-async function checkControl(client: KubeClient, { namespace }: DoctorOptions) {
+async function checkControl(client: KubeClient, options: DoctorOptions) {
+  const { namespace } = options;
   const list = async <T extends KubeObject>(resource: Resource<T>) =>
     (await client.list(resource, { namespace, failFast: true })).items;
   const [inNamespace, rights, crds, leases, owners, sources] = await Promise.all([
     checkNamespace(client, namespace),
-    checkRights(client, 'control', [{ rules: controlRules(dialect.kinds), namespace }]),
+    checkRights(client, 'control', options, [{ rules: controlRules(dialect.kinds), namespace }]),
     finding('CRDs', () => checkCrds(client)),
     finding('Leases', () => checkLeases(client, namespace)),
     checkOwners(client, namespace),
@@ -194,9 +200,9 @@ async function checkNamespace(client: KubeClient, namespace: string): Promise<Fi
 }
 
 /** What the account may do in the cluster of the Nodes. */
-async function checkTarget(client: KubeClient): Promise<Finding[]> {
+async function checkTarget(client: KubeClient, options: DoctorOptions): Promise<Finding[]> {
   const needs = [{ rules: targetRules }, { rules: tokenRules, namespace: tokenNamespace }];
-  return [await checkRights(client, 'target', needs)];
+  return [await checkRights(client, 'target', options, needs)];
 }
 
 /** Whether the Nodes are in the cluster in which they were before. */
@@ -269,8 +275,13 @@ async function checkLeases(client: KubeClient, namespace: string): Promise<Findi
   return { subject, state: 'warning', message, fix: 'stop that process if Millwright should work' };
 }
 
-/** Whether the account of the kubeconfig may do all that the rules say. */
-async function checkRights(client: KubeClient, cluster: string, needs: readonly Need[]): Promise<Finding> {
+/** Whether the account of this command may do all that the rules say. */
+async function checkRights(
+  client: KubeClient,
+  cluster: Cluster,
+  options: DoctorOptions,
+  needs: readonly Need[],
+): Promise<Finding> {
   const subject = `rights in the ${cluster} cluster`;
   const asked = needs.flatMap(({ rules, namespace }) =>
     rules.flatMap(({ apiGroups, resources, verbs }) =>
@@ -283,6 +294,7 @@ async function checkRights(client: KubeClient, cluster: string, needs: readonly 
     const answers = await Promise.all(asked.map((each) => isAllowed(client, each)));
     return rightsFinding(
       subject,
+      accountOf(cluster, options),
       asked.filter((_, i) => !answers[i]),
     );
   });

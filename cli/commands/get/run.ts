@@ -6,6 +6,7 @@ import type { Options } from '../../options.ts';
 import { rendered } from '../../output.ts';
 import { type OwnedObjects, readOwned, watchOwned } from '../../owner-state.ts';
 import { connectCluster } from '../../servers.ts';
+import { say } from '../../terminal.ts';
 import { changesOf, type Listed, listText, toListed } from './rows.ts';
 
 type GetOptions = Options<'namespace' | 'output' | 'watch' | (typeof clusterFlags)[number]>;
@@ -33,7 +34,7 @@ export async function get(kind: WorkflowKind, names: readonly string[], options:
     const listed = chosen(all);
     const text = (isWide: boolean) =>
       listed.length === 0 ? `no ${kind} in namespace ${namespace}` : listText(listed, Date.now(), isWide);
-    console.log(rendered(listed, options, text));
+    say(rendered(listed, options, text));
     if (watch)
       await follow(listed, watchOwned(control, namespace).read, (owned) => chosen(toListed(kind, owned)), options);
   } finally {
@@ -53,7 +54,7 @@ async function follow(
     const now = toChosen(await read());
     const { changed, gone } = changesOf(before, now);
     before = now;
-    if (changed.length > 0) console.log(rendered(changed, options, (isWide) => listText(changed, Date.now(), isWide)));
-    for (const name of gone) console.log(rendered({ name, gone: true }, options, () => `${name} is gone`));
+    if (changed.length > 0) say(rendered(changed, options, (isWide) => listText(changed, Date.now(), isWide)));
+    for (const name of gone) say(rendered({ name, gone: true }, options, () => `${name} is gone`));
   }
 }

@@ -11,6 +11,7 @@ import type { namespaceFlags, temporalFlags } from '../../flag-groups.ts';
 import { withInstallation } from '../../installation.ts';
 import { type Options, UsageError } from '../../options.ts';
 import { rendered } from '../../output.ts';
+import { complain, say } from '../../terminal.ts';
 import { replayText } from './report.ts';
 
 type ReplayOptions = Options<
@@ -31,9 +32,9 @@ export async function replay(given: string, runId: string | undefined, options: 
     : await withInstallation(options, ({ client }) => fetchHistory(client, given, runId));
   if (options.export !== undefined) {
     await writeFile(options.export, text);
-    console.error(`wrote the history to ${options.export}`);
+    complain(`wrote the history to ${options.export}`);
   }
   const report = await replayRun(text, given);
-  console.log(rendered(report, options, () => replayText(report)));
+  say(rendered(report, options, () => replayText(report)));
   if (!report.same) throw new NegativeAnswer('this version decides otherwise: see above');
 }

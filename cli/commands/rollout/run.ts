@@ -17,6 +17,7 @@ import { withInstallation } from '../../installation.ts';
 import { rendered } from '../../output.ts';
 import { readOwned, toDeploymentState } from '../../owner-state.ts';
 import { connectCluster } from '../../servers.ts';
+import { complain, say } from '../../terminal.ts';
 import type { RolloutAction } from './actions.ts';
 import { toHistory } from './history.ts';
 import { assumptions, planLive, planManifest, planText } from './plan.ts';
@@ -64,12 +65,12 @@ export async function rollout(
   const control = await connectCluster('control', options, 'rollout');
   try {
     const target = { control, key: { namespace: options.namespace, name }, options, rawFlags };
-    if (action === 'runs') return console.log(await runs(target));
-    if (action === 'plan') return console.log(await plan(target));
+    if (action === 'runs') return say(await runs(target));
+    if (action === 'plan') return say(await plan(target));
     const deployment = await readDeployment(target);
     const { isChange, run } = actions[action];
     if (isChange) refuseDeleted(target, deployment);
-    console.log(await run(target, deployment));
+    say(await run(target, deployment));
   } finally {
     await control.close();
   }
@@ -189,7 +190,7 @@ async function retry(target: RolloutTarget, deployment: OwnerDeployment): Promis
     const name = nameOf(target);
     let sent = await sendRetry(to, target, deployment);
     const deadline = Date.now() + startMs;
-    if (sent.missing !== undefined) console.error(`${name}: waiting for the controllers to start its workflow`);
+    if (sent.missing !== undefined) complain(`${name}: waiting for the controllers to start its workflow`);
     while (sent.missing !== undefined) {
       if (Date.now() >= deadline) {
         const fix = 'start the controllers, or correct --installation';

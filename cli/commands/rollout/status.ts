@@ -12,6 +12,7 @@ import {
   toDeploymentState,
   watchOwned,
 } from '../../owner-state.ts';
+import { complain, say } from '../../terminal.ts';
 import { commandLineOf, existing, nameOf, type RolloutTarget, refOf, refuseDeleted } from './target.ts';
 
 /** How often what is watched is looked at, ms: a line for each change of a large rollout would say no more. */
@@ -57,11 +58,11 @@ function progressReporter(target: RolloutTarget) {
     if (outcome === 'failed') throw new Error(all);
     if (target.options.watch === false) return all;
     if (text !== printed.text) {
-      console.log(text);
+      say(text);
       printed = { ...printed, text };
       changedAt = Date.now();
     } else if (all !== printed.blockers && blockers.length > 0 && Date.now() - changedAt >= stuckMs) {
-      console.log(blockers.map((line) => `  ${line}`).join('\n'));
+      say(blockers.map((line) => `  ${line}`).join('\n'));
       printed = { ...printed, blockers: all };
     }
     return undefined;
@@ -124,7 +125,7 @@ async function findOpenRetry(target: RolloutTarget, deployment: OwnerDeployment)
     const retry = { at, until: new Date(at.getTime() + (deployment.spec?.progressDeadlineSeconds ?? 0) * 1_000) };
     return isOver(retry) ? undefined : retry;
   } catch (error) {
-    console.error(error instanceof Error ? error.message : error);
+    complain(error instanceof Error ? error.message : String(error));
     return undefined;
   }
 }

@@ -13,6 +13,7 @@ import { withInstallation } from '../../installation.ts';
 import { missingProcessesText } from '../../missing-processes.ts';
 import type { Options } from '../../options.ts';
 import { connectCluster } from '../../servers.ts';
+import { complain, say } from '../../terminal.ts';
 
 type SignalOptions = Options<'namespace' | 'installation' | (typeof temporalFlags)[number]>;
 type ClusterOptions = Options<(typeof clusterFlags)[number]>;
@@ -29,13 +30,13 @@ export async function retry(
   await withInstallation(options, async (installation) => {
     if (blockedOn !== undefined) {
       const missing = await missingProcessesText(installation, options, 'retry');
-      if (missing !== undefined) console.error(missing);
+      if (missing !== undefined) complain(missing);
       const blocked = (await listBlocked(installation)).filter((each) => each.blockedOn === blockedOn);
       const idOf = ({ workflowId }: BlockedWorkflow) => workflowId;
       const { length: count } = await signalEach(blocked, idOf, ({ workflowId }) =>
         signalOpen(installation.client, workflowId, retryNowSignal),
       );
-      console.log(`signalled ${count} ${count === 1 ? 'workflow' : 'workflows'} blocked on ${blockedOn}`);
+      say(`signalled ${count} ${count === 1 ? 'workflow' : 'workflows'} blocked on ${blockedOn}`);
     }
     await signalMachines(installation, namespace, names, retryNowSignal, 'it tries again now');
   });
@@ -95,7 +96,7 @@ async function signalMachines(
   const signalled = await signalEach(names, nameOf, async (name) => {
     const id = await findOpen(installation, namespace, name);
     const isOpen = id !== undefined && (await signalOpen(installation.client, id, signal));
-    if (isOpen) console.log(`machine ${namespace}/${name}: ${effect}`);
+    if (isOpen) say(`machine ${namespace}/${name}: ${effect}`);
     return isOpen;
   });
   const missing = names.filter((name) => !signalled.includes(name));

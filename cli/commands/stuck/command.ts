@@ -1,5 +1,6 @@
 import { defineCommand } from '../../command.ts';
 import { personFlags, temporalFlags } from '../../flag-groups.ts';
+import { say } from '../../terminal.ts';
 
 export const stuckCommand = defineCommand({
   name: 'stuck',
@@ -7,6 +8,6 @@ export const stuckCommand = defineCommand({
   flags: ['output', 'installation', ...personFlags, ...temporalFlags],
   async run(options, _args, rawFlags) {
     const { stuck } = await import('./run.ts');
-    console.log(await stuck(options, rawFlags));
+    say(await stuck(options, rawFlags));
   },
 });

@@ -13,6 +13,7 @@ import { withInstallation } from '../../installation.ts';
 import { missingProcessesText } from '../../missing-processes.ts';
 import type { Options } from '../../options.ts';
 import { rendered } from '../../output.ts';
+import { complain } from '../../terminal.ts';
 import {
   type Cause,
   causesText,
@@ -37,7 +38,7 @@ export async function stuck(options: StuckOptions, rawFlags: RawFlags): Promise<
     const { connection } = installation.client;
     const openOnes = new Client({ connection, namespace, ...openOnly });
     const missing = await missingProcessesText(installation, options, 'stuck');
-    if (missing !== undefined) console.error(`${missing}. What nobody works on is not listed.`);
+    if (missing !== undefined) complain(`${missing}. What nobody works on is not listed.`);
     const groups = groupByCause(await listBlocked(installation));
     const approval = commandLine(['sweep', 'approve', '<id>...'], options.namespace, rawFlags);
     const causes: Cause[] = await Promise.all(

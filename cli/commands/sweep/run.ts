@@ -18,6 +18,7 @@ import type { namespaceFlags, temporalFlags } from '../../flag-groups.ts';
 import { withInstallation } from '../../installation.ts';
 import type { Options } from '../../options.ts';
 import { rendered } from '../../output.ts';
+import { complain, say } from '../../terminal.ts';
 import { heldText, problemOf, progressText, reportText } from './report.ts';
 
 type SweepOptions = Options<
@@ -38,12 +39,12 @@ export async function sweep(options: SweepOptions, rawFlags: RawFlags): Promise<
       throw new Error(`Temporal knows of no worker of installation '${installation}', so no sweep was started: ${fix}`);
     }
     const id = await startSweep(to, { dialect: dialectName, namespace, dryRun }, 'person');
-    console.error(`sweep ${id}: it continues when this command ends`);
+    complain(`sweep ${id}: it continues when this command ends`);
     const print = progressPrinter(id, installation, server);
     const report = await followSweep(to.client, id, (progress) => {
       const held = progress?.held;
       if (held === undefined) return print(progress);
-      console.log(rendered({ held }, options, () => heldText(held)));
+      say(rendered({ held }, options, () => heldText(held)));
       const line = commandLine(['sweep', 'approve', '<id>...'], namespace, rawFlags);
       const before = progress?.deleted
         ? `${progress.deleted} deleted; the others wait`
@@ -73,7 +74,7 @@ export async function approve(options: SweepOptions, named: readonly string[]): 
       .map((each) => ({ each, ids: named.flatMap((given) => idsOf(each, given)) }))
       .filter(({ ids }) => ids.length > 0);
     for (const { each, ids } of approvals) {
-      console.error(`sweep ${each.id}: ${await approveOrphans(to, each, ids)} approved`);
+      complain(`sweep ${each.id}: ${await approveOrphans(to, each, ids)} approved`);
     }
     for (const { each } of approvals) {
       const report = await followSweep(to.client, each.id, progressPrinter(each.id, installation, server));
@@ -105,7 +106,7 @@ async function withCluster(
 /** @param id of the sweep, where there are several */
 function conclude(report: SweepReport, options: SweepOptions, id?: string): void {
   const title = id === undefined ? '' : `sweep ${id}:\n`;
-  console.log(rendered(report, options, () => `${title}${reportText(report)}`));
+  say(rendered(report, options, () => `${title}${reportText(report)}`));
   const problem = problemOf(report);
   if (problem !== undefined) throw new Error(problem);
 }
@@ -121,7 +122,7 @@ function progressPrinter(
   let last = '';
   return (progress) => {
     const line = progress === undefined ? noWorker : progressText(progress);
-    if (line !== last) console.error(line);
+    if (line !== last) complain(line);
     last = line;
   };
 }

@@ -1,5 +1,6 @@
 import { defineCommand } from '../../command.ts';
 import { namespaceFlags, temporalFlags } from '../../flag-groups.ts';
+import { say } from '../../terminal.ts';
 
 export const timelineCommand = defineCommand({
   name: 'timeline',
@@ -8,6 +9,6 @@ export const timelineCommand = defineCommand({
   flags: [...namespaceFlags, 'output', 'installation', ...temporalFlags],
   async run(options, [name = '']) {
     const { timeline } = await import('./run.ts');
-    console.log(await timeline(name, options));
+    say(await timeline(name, options));
   },
 });

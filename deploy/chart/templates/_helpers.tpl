@@ -62,6 +62,9 @@ app.kubernetes.io/component: {{ .component }}
 - --temporal-api-key-file=/etc/millwright/temporal-api-key/apiKey
 {{- end }}
 - --port=10258
+{{- $service := include "millwright.name" . }}
+{{- $names := list (printf "%s.%s" $service .Release.Namespace) (printf "%s-fleet.%s" $service .Release.Namespace) }}
+- --allowed-hosts={{ concat $names .Values.allowedHosts | join "," }}
 - --log-format=json
 {{- end -}}
 
@@ -105,6 +108,11 @@ spec:
       {{- end }}
     spec:
       serviceAccountName: {{ include "millwright.account" $root }}
+      {{- with $root.Values.clusters }}
+      # The token of the account is for a cluster without a kubeconfig: the one that the Pods run in.
+      automountServiceAccountToken: {{ not (and .control.kubeconfigSecret (or .target.kubeconfigSecret .target.none)) }}
+      {{- end }}
+      enableServiceLinks: false
       # 28 s for what is under way.
       terminationGracePeriodSeconds: 30
       securityContext:

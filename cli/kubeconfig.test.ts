@@ -1,0 +1,19 @@
+import { expect, it } from '@jest/globals';
+import { personFlags } from './flag-groups.ts';
+import { accountOf } from './kubeconfig.ts';
+import { parseOptions } from './options.ts';
+
+it.each([
+  [{ targetKubeconfig: 'inClusterConfig' }, 'Pod', 'Pod'],
+  [{ controlKubeconfig: 'inClusterConfig', targetKubeconfig: '/k' }, 'Pod', 'kubeconfig'],
+  [{ controlKubeconfig: '/k', targetKubeconfig: 'inClusterConfig' }, 'kubeconfig', 'Pod'],
+  [{ kubeconfig: '/k' }, 'kubeconfig', 'kubeconfig'],
+])(
+  'with %j the control cluster knows the account of the %s, and the target cluster that of the %s',
+  (given, control, target) => {
+    const options = parseOptions(personFlags, given, {});
+
+    expect(accountOf('control', options)).toBe(`the account of the ${control}`);
+    expect(accountOf('target', options)).toBe(`the account of the ${target}`);
+  },
+);
