@@ -3,8 +3,8 @@ import type { RequestListener } from 'node:http';
 import { isIP } from 'node:net';
 
 /**
- * Answers 421 to a request for another host. In a browser, a page of another site can send requests here once the DNS of
- * that site says that its name has the address of this process: it would read the answers as its own.
+ * Answers 421 to a request for another host. A page of another site may send it, if the DNS of that site gives the
+ * address of this process for its name: the browser would let the page read the answer.
  * @param allowed names besides those that no public DNS knows: see `isAllowedHost`
  */
 export function forAllowedHosts(allowed: readonly string[], answer: RequestListener): RequestListener {
@@ -19,8 +19,8 @@ export function forAllowedHosts(allowed: readonly string[], answer: RequestListe
 }
 
 /**
- * Whether the host is an IP address, such as that of a Pod, a name without a dot, such as localhost, the name of a Service
- * in a cluster, or one of `allowed`.
+ * Whether the host is an IP address, such as that of a Pod, a name without a dot, such as localhost, the name of a
+ * Service in a cluster, or one of `allowed`.
  * @param host with or without a port and a dot at its end; undefined: the request is not that of a browser
  */
 export function isAllowedHost(host: string | undefined, allowed: readonly string[]): boolean {
