@@ -26,8 +26,8 @@ const keepAliveTimeout = 600_000;
 /** /livez fails when the event loop was blocked for longer, ms. */
 const maxLagMs = 5_000;
 /**
- * For so long, ms. One or two probes of the chart's kubelet, every 10 s, notice a block that is over, and three failures
- * in a row end the process.
+ * For how long /livez fails after such a block, ms. One or two of the chart's probes, every 10 s, notice it. Three
+ * failures in a row would end the process.
  */
 const lagKeptMs = 15_000;
 
