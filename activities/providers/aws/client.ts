@@ -5,6 +5,7 @@ import { fromTokenFile } from '@aws-sdk/credential-provider-web-identity';
 import type { AwsCredentialIdentityProvider, Command } from '@smithy/types';
 import { z } from 'zod';
 import type { Refusal, Session } from '../kit/cloud.ts';
+import { unreadable } from '../kit/errors.ts';
 import { ProviderError } from '../provider.ts';
 import type { AwsCredentials } from './credentials.ts';
 
@@ -75,12 +76,19 @@ export async function call<In extends ServiceInputTypes, Out extends ServiceOutp
   }, action.startsWith('Describe'));
 }
 
-/** Errors of all clients of the SDK. */
+/** Errors of all clients of the SDK. Those of answers that cannot be read have no `$fault`. */
 const ServiceError = z.object({
   name: z.string(),
   message: z.string(),
-  $fault: z.string(),
+  $fault: z.string().optional(),
   $metadata: z.object({ httpStatusCode: z.int().optional(), requestId: z.string().optional() }),
+  $response: z
+    .object({ headers: z.record(z.string(), z.string()) })
+    .optional()
+    .catch(undefined),
+  $responseBodyText: z.string().optional(),
+  /** Of EC2 and STS: without a code where the answer has no error in their format. */
+  Error: z.object({ Code: z.string().optional() }).optional(),
 });
 
 /** What an answer of EC2 or STS says; undefined for any other error. */
@@ -91,8 +99,13 @@ export function refusalOf(error: unknown): Refusal | undefined {
   }
   const { data } = ServiceError.safeParse(error);
   if (data === undefined) return undefined;
-  const { httpStatusCode: status = 500, requestId } = data.$metadata;
-  return { code: data.name, message: data.message, status, requestId };
+  const { $metadata, $fault, $response, $responseBodyText: body, Error: own, name: code, message } = data;
+  const { httpStatusCode: status = 500, requestId } = $metadata;
+  const isReadable = $fault !== undefined && (own === undefined || own.Code !== undefined);
+  if (isReadable) return { code, message, status, requestId };
+  const { 'content-type': type, 'content-length': length } = $response?.headers ?? {};
+  const bytes = length === undefined ? body && Buffer.byteLength(body) : Number(length);
+  return { message: unreadable(bytes || undefined, type), status, requestId };
 }
 
 /** EC2 hides details in a text that only those may decode who have the right `sts:DecodeAuthorizationMessage`. */

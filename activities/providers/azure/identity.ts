@@ -118,13 +118,16 @@ const Caused = z.object({
   cause: z.object({ errorCode: z.string().optional(), status: z.int().optional() }).optional(),
 });
 
+/** MSAL's codes of answers that are not in the format of Entra ID, which it quotes. */
+const unreadableCodes = ['unknown_error', 'client_error', 'server_error'];
+
 /** What Entra ID says; undefined for any other error. It names the application and what is wrong, and no secret. */
 export function identityRefusalOf(error: unknown): Refusal | undefined {
   if (error instanceof AuthenticationError) {
     const { errorDescription, error: reason, correlationId } = error.errorResponse;
     return {
       code: error.name,
-      message: errorDescription ?? reason,
+      message: errorDescription?.split('\n\n')[0] ?? reason, // an answer that the SDK cannot read comes after that
       status: error.statusCode,
       requestId: correlationId,
     };
@@ -136,8 +139,10 @@ export function identityRefusalOf(error: unknown): Refusal | undefined {
   if (errorCode === 'network_error') {
     return { code: 'ServiceUnavailable', message: 'Entra ID does not answer', status: 503 };
   }
-  const [, description = error.message] =
-    /Description: (.*?)(?: Trace ID| - Correlation ID|$)/.exec(error.message) ?? [];
+  const isReadable = errorCode === undefined || !unreadableCodes.includes(errorCode);
+  const [, description] =
+    (isReadable && /Description: (.*?)(?:\s+Trace ID| - Correlation ID|$)/s.exec(error.message)) || [];
+  const message = description ?? `Entra ID gives neither a token nor a reason${errorCode ? ` (${errorCode})` : ''}`;
   const isBusy = status === 429 || status >= 500;
-  return { code: isBusy ? 'ServiceUnavailable' : error.name, message: description, status };
+  return { code: isBusy ? 'ServiceUnavailable' : error.name, message, status };
 }

@@ -754,6 +754,23 @@ describe('credentials', () => {
     });
   });
 
+  it.each([
+    'root:x db_password=hunter2',
+    '{"error":"invalid_client"}',
+    '{"message":"hunter2"}',
+    '{"error":{"message":"hunter2"}}',
+  ])('are refused without a word of the answer %s, which is not in the format of Entra ID', async (text) => {
+    arm.answer({ token: { status: 401, text, headers: { 'content-type': 'text/plain' } } });
+
+    const { code, message } = await refusal(listing());
+
+    expect([code, message]).toEqual([
+      'Unauthenticated',
+      expect.stringContaining('(credentials of Secret garden/cloud)'),
+    ]);
+    expect(message).not.toMatch(/hunter2|Headers/);
+  });
+
   it('of a tenant that does not exist are Unauthenticated, with the Secret that has them', async () => {
     secrets['cloud'] = { ...credentials, tenantID: 'no-tenant' };
     arm.answer({ tenant: { status: 400, body: { error: 'invalid_tenant', error_description: 'AADSTS90002' } } });

@@ -95,7 +95,7 @@ export interface Interruptions<Spec, Client> {
 export interface Refusal {
   /** The cloud's own code. Left out where the answer has none, for example as a proxy in between made it. */
   readonly code?: string | undefined;
-  /** In the cloud's words; holds no secret. */
+  /** In the cloud's words; holds no secret. Of an answer that is not in the cloud's format: see `unreadable`. */
   readonly message: string;
   /** HTTP status. */
   readonly status: number;

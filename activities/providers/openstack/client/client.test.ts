@@ -226,7 +226,7 @@ describe('an error answer', () => {
     ],
     ['keystone', { error: { code: 403, title: 'Not Found', message: 'no' } }, 'NotFound', 'no'],
     ['glance', { message: 'no image', code: '404 Not Found', title: 'Not Found' }, 'NotFound', 'no image'],
-    ['a proxy', '<html>502</html>', undefined, 'no reason given (<html>502</html>)'],
+    ['neutron itself', { NeutronError: 'Request Failed' }, undefined, 'Request Failed'],
   ])('of %s has its code and words', async (_, body, code, message) => {
     cloud.answer({ 'GET compute/flavors': { status: 400, body } });
 
