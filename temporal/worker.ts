@@ -22,7 +22,8 @@ import { createMachineActivities, type EndedPhase } from '../activities/machine/
 import { createOutageFinder } from '../activities/outage.ts';
 import { refuseOtherClusters } from '../activities/own-cluster.ts';
 import { createOwnerActivities } from '../activities/owner/index.ts';
-import type { Provider, ProviderDeps } from '../activities/providers/provider.ts';
+import { hideSecret } from '../activities/providers/kit/masks.ts';
+import type { Provider, ProviderDeps, SecretData } from '../activities/providers/provider.ts';
 import { createProvider } from '../activities/providers/registry.ts';
 import { createVmActivities } from '../activities/providers/serve.ts';
 import { createSweepActivities } from '../activities/sweep.ts';
@@ -317,6 +318,7 @@ function observeCalls(onCall: (call: Omit<ProviderCall, 'provider'>) => void): A
 /** Calls for machines that are made or deleted together read their Secrets together, ms. */
 const gatherMs = 100;
 
+/** For providers: what an activity reads is hidden in what it says. */
 function secretReader(control: KubeClient): ProviderDeps['readSecret'] {
   const find = coalesceReads(control, {}, gatherMs);
   return async (key, signal) => {
@@ -324,6 +326,8 @@ function secretReader(control: KubeClient): ProviderDeps['readSecret'] {
     signal.throwIfAborted();
     if (secret === undefined) return undefined;
     const decoded = Object.entries(secret.data ?? {}).map(([name, value]) => [name, Buffer.from(value, 'base64')]);
-    return Object.fromEntries(decoded);
+    const data: SecretData = Object.fromEntries(decoded);
+    hideSecret(data);
+    return data;
   };
 }

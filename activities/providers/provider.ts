@@ -32,6 +32,8 @@ export interface CallContext {
  * aborts with.
  */
 export interface Provider {
+  /** Keys of Secrets whose values are no secret. Those of all others are hidden in its errors and texts. */
+  readonly plainKeys?: readonly string[];
   ensureVm(request: EnsureVmRequest, context: CallContext): Promise<Vm>;
   deleteVm(request: DeleteVmRequest, context: CallContext): Promise<VmDeletion>;
   listVms(request: ListVmsRequest, context: CallContext): Promise<VmPage>;

@@ -4,7 +4,7 @@ import { DecodeAuthorizationMessageCommand, STSClient } from '@aws-sdk/client-st
 import { fromTokenFile } from '@aws-sdk/credential-provider-web-identity';
 import type { AwsCredentialIdentityProvider, Command } from '@smithy/types';
 import { z } from 'zod';
-import type { Refusal, Session } from '../kit/cloud.ts';
+import type { ConnectionHooks, Refusal, Session } from '../kit/cloud.ts';
 import { unreadable } from '../kit/errors.ts';
 import { ProviderError } from '../provider.ts';
 import type { AwsCredentials } from './credentials.ts';
@@ -27,12 +27,12 @@ export interface Ec2 {
 const timeoutMs = 15_000;
 
 /** @param given left out: those that the SDK finds for this process */
-export function connect({ region, endpoint }: Reach, given: AwsCredentials | undefined): Ec2 {
+export function connect({ region, endpoint }: Reach, given: AwsCredentials | undefined, hooks: ConnectionHooks): Ec2 {
   const common = {
     region,
     maxAttempts: 1, // the kit decides what is sent again
     requestHandler: { requestTimeout: timeoutMs, connectionTimeout: timeoutMs, throwOnRequestTimeout: true },
-    ...(given && { credentials: credentialsOf(given, region) }),
+    ...(given && { credentials: credentialsOf(given, region, hooks) }),
   };
   return {
     region,
@@ -42,12 +42,18 @@ export function connect({ region, endpoint }: Reach, given: AwsCredentials | und
   };
 }
 
-function credentialsOf(given: AwsCredentials, region: string): AwsCredentialIdentityProvider {
+function credentialsOf(
+  given: AwsCredentials,
+  region: string,
+  { onToken }: ConnectionHooks,
+): AwsCredentialIdentityProvider {
   if ('accessKeyId' in given) return async () => given;
   const fromFile = fromTokenFile({ ...given, clientConfig: { region, maxAttempts: 1 } });
   return async () => {
     try {
-      return await fromFile();
+      const found = await fromFile();
+      for (const token of [found.secretAccessKey, found.sessionToken ?? '']) onToken(token);
+      return found;
     } catch (error) {
       const { code } = FileError.safeParse(error).data ?? {};
       if (code === undefined) throw error;

@@ -20,6 +20,7 @@ import { hurried } from '../../../test/support/hurried.ts';
 import { inActivity } from '../../../test/support/in-activity.ts';
 import { type RecordingEc2, startRecordingEc2 } from '../../../test/support/recording-ec2.ts';
 import { refusal } from '../../../test/support/refusal.ts';
+import { createMask } from '../kit/masks.ts';
 import { createProvider } from '../kit/provider.ts';
 import type { CallContext, Provider, ProviderDeps } from '../provider.ts';
 import { awsCloud } from './index.ts';
@@ -727,6 +728,22 @@ describe('credentials', () => {
         { RoleArn: 'arn:aws:iam::1:role/nodes', WebIdentityToken: 'a-token' },
       ]);
       expect(ec2.requests('DescribeInstances').map(({ signedBy }) => signedBy)).toEqual(['ASIAROLE']);
+    });
+
+    it('[invariant 8 partly] are hidden in an error that quotes them', async () => {
+      const workloadIdentityTokenFile = join(dir, 'token');
+      await writeFile(workloadIdentityTokenFile, 'a-token');
+      secrets['cloud'] = { workloadIdentityTokenFile, roleARN: 'arn:aws:iam::1:role/quoted' };
+      ec2.answer({
+        AssumeRoleWithWebIdentity: `<AssumeRoleWithWebIdentityResult><Credentials><AccessKeyId>ASIAROLE</AccessKeyId>
+          <SecretAccessKey>secret-of-role</SecretAccessKey><SessionToken>session-of-role</SessionToken>
+          <Expiration>2100-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleWithWebIdentityResult>`,
+        DescribeInstances: { code: 'InvalidParameterValue', message: 'ASIAROLE secret-of-role session-of-role' },
+      });
+
+      const message = await inActivity({}, async () => createMask()((await refusal(list())).message));
+
+      expect(message).toBe('the cloud answered 400: InvalidParameterValue: ASIAROLE (hidden) (hidden)');
     });
 
     it('are refused with the code of STS', async () => {

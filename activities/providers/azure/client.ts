@@ -12,7 +12,7 @@ import {
 } from '@azure/core-rest-pipeline';
 import { z } from 'zod';
 import { temporalNowMs } from '../../boundary.ts';
-import type { Cloud, CloudVm, CreationFailure, Refusal, Session } from '../kit/cloud.ts';
+import type { CloudVm, ConnectionHooks, CreationFailure, Refusal, Session } from '../kit/cloud.ts';
 import { unreadable } from '../kit/errors.ts';
 import { ProviderError } from '../provider.ts';
 import type { AzureCredentials } from './credentials.ts';
@@ -23,7 +23,6 @@ import type { AzureProviderSpec } from './schema.ts';
 export type Reach = Pick<AzureProviderSpec, 'resourceGroup' | 'cloudConfiguration'>;
 
 type CloudName = Reach['cloudConfiguration']['name'];
-type OnAllowance = Parameters<Cloud<never, never, never, never>['connect']>[2];
 
 /** A connection, and what it has learned that never changes. */
 export interface Arm {
@@ -60,17 +59,29 @@ export function endpointOf({ cloudConfiguration: { name } }: Reach): string {
   return given ? new URL(given).origin : endpoints[name];
 }
 
-export function connect(reach: Reach, given: AzureCredentials, onAllowance: OnAllowance): Arm {
-  return connectWith(reach, given.subscriptionId, identityOf(given, reach.cloudConfiguration.name), onAllowance);
+export function connect(reach: Reach, given: AzureCredentials, hooks: ConnectionHooks): Arm {
+  return connectWith(reach, given.subscriptionId, identityOf(given, reach.cloudConfiguration.name), hooks);
 }
 
 /** With what the environment of this process says. */
-export function connectByDefault(reach: Reach, onAllowance: OnAllowance): Arm {
+export function connectByDefault(reach: Reach, hooks: ConnectionHooks): Arm {
   const { subscriptionId, credential } = findIdentity(reach.cloudConfiguration.name);
-  return connectWith(reach, subscriptionId, credential, onAllowance);
+  return connectWith(reach, subscriptionId, credential, hooks);
 }
 
-function connectWith(reach: Reach, subscriptionId: string, credential: TokenCredential, onAllowance: OnAllowance): Arm {
+function connectWith(
+  reach: Reach,
+  subscriptionId: string,
+  source: TokenCredential,
+  { onAllowance, onToken }: ConnectionHooks,
+): Arm {
+  const credential: TokenCredential = {
+    async getToken(...asked) {
+      const found = await source.getToken(...asked);
+      if (found !== null) onToken(found.token);
+      return found;
+    },
+  };
   const endpoint = endpointOf(reach);
   const options = {
     endpoint,

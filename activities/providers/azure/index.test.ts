@@ -22,6 +22,7 @@ import {
   startRecordingArm,
 } from '../../../test/support/recording-arm.ts';
 import { refusal } from '../../../test/support/refusal.ts';
+import { createMask } from '../kit/masks.ts';
 import { createProvider } from '../kit/provider.ts';
 import type { CallContext, Provider, ProviderDeps } from '../provider.ts';
 import { azureCloud } from './index.ts';
@@ -713,6 +714,16 @@ describe('credentials', () => {
       },
     ]);
     expect(arm.requests().map(({ headers }) => headers.authorization)).toEqual(['Bearer token-1', 'Bearer token-1']);
+  });
+
+  it('[invariant 8 partly] are exchanged for a token that an error which quotes it hides', async () => {
+    arm.answer({
+      'GET virtualMachines': ({ headers }) => ({ code: 'InvalidParameter', message: String(headers.authorization) }),
+    });
+
+    const message = await inActivity({}, async () => createMask()((await refusal(listing())).message));
+
+    expect(message).toBe('the cloud answered 400: InvalidParameter: Bearer (hidden)');
   });
 
   it('may have the older names of machine-controller-manager, and be of another cloud', async () => {

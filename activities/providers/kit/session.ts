@@ -3,8 +3,9 @@ import { createHash } from 'node:crypto';
 import type { SecretRef } from '../../../api/provider.ts';
 import { inOurWords, parseOrRefuse } from '../problems.ts';
 import { type ProviderDeps, ProviderError } from '../provider.ts';
-import type { Cloud, Session, Tags } from './cloud.ts';
+import type { Cloud, ConnectionHooks, Session, Tags } from './cloud.ts';
 import { readError } from './errors.ts';
+import { hideTokens } from './masks.ts';
 import { createRequestRate, type Priority, type Turns } from './request-rate.ts';
 
 /** Part of every request of the contract. */
@@ -21,6 +22,8 @@ export interface CallSession<Client> extends Session<Client> {
 
 interface Connection<Client> {
   readonly client: Client;
+  /** The last ones that the credentials were exchanged for. */
+  readonly tokens: readonly string[];
   readonly rate: Turns;
   usedMs: number;
 }
@@ -36,7 +39,10 @@ const admissionMs = 5_000;
 /** The same for its further requests, and for all that one which is throttled takes, ms: the call has its slot. */
 const patienceMs = 30_000;
 
-type MakeClient<Reach, Client> = (reach: Reach, onAllowance: Turns['allowed']) => Client;
+/** How many tokens of a connection are hidden: those of some exchanges, as requests may use the one before. */
+const mostTokens = 10;
+
+type MakeClient<Reach, Client> = (reach: Reach, hooks: ConnectionHooks) => Client;
 
 /** What the Secrets of a request say. */
 interface Keys {
@@ -84,7 +90,7 @@ export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, 
       return { problems: [], makeClient: connectByDefault };
     const { data, error } = cloud.credentials.safeParse(keys, { error: inOurWords });
     if (error) return { problems: error.issues.map(({ message }) => `${message} (looked in: ${looked || 'none'})`) };
-    return { problems: [], makeClient: (reach, onAllowance) => cloud.connect(reach, data, onAllowance) };
+    return { problems: [], makeClient: (reach, hooks) => cloud.connect(reach, data, hooks) };
   }
 
   function connect(reach: Reach, { keys, holders }: Keys, makeClient: MakeClient<Reach, Client>): Connection<Client> {
@@ -99,7 +105,10 @@ export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, 
       return known;
     }
     const rate = createRequestRate(cloud.rateLimit);
-    const connection = { client: makeClient(reach, rate.allowed), rate, usedMs: nowMs };
+    const tokens: string[] = [];
+    const onToken = (token: string) => void tokens.splice(0, tokens.push(token) - mostTokens);
+    const client = makeClient(reach, { onAllowance: rate.allowed, onToken });
+    const connection = { client, tokens, rate, usedMs: nowMs };
     connections.set(id, connection);
     const labels = {
       provider: cloud.scheme,
@@ -120,7 +129,8 @@ export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, 
       const found = await readKeys(request.credentials, signal);
       const { problems, makeClient } = judgeKeys(found);
       if (makeClient === undefined) throw new ProviderError('InvalidArgument', problems.join('; '));
-      const { client, rate } = connect(reach, found, makeClient);
+      const { client, tokens, rate } = connect(reach, found, makeClient);
+      hideTokens(tokens);
       const labels = { provider: cloud.scheme, endpoint: cloud.endpointOf(reach) };
       let isAdmitted = false;
 

@@ -66,7 +66,7 @@ def call(method, url, token, body=None, tls=None, absent_ok=False):
             shape = f"{len(text)} bytes of {refusal.headers.get_content_type()}"
             reason, words = "", f"the answer is not in the cloud's format ({shape})"
         ids = {"cloudCode": reason, "requestId": refusal.headers.get("x-request-id", "")}
-        message = f"{host} answered {refusal.code}: {words}"
+        message = f"{host} answered {refusal.code}: {words}".replace(token, "(hidden)")  # some clouds quote what they refuse
         pause = refusal.headers.get("retry-after", "")
         raise failure(CODES.get(reason, "Unknown"), message, int(pause) if pause.isdigit() else 0, **ids) from refusal
     except OSError as error:  # whether it had an effect nobody knows, and Unavailable says just that

@@ -245,17 +245,6 @@ describe('an error answer', () => {
 
     expect(await failure(listFlavors())).toMatchObject({ status: 413, retryAfterMs });
   });
-
-  it('of nova does not quote user data', async () => {
-    const user_data = Buffer.from('canary').toString('base64');
-    const message = `Invalid input for field user_data. Value: ${user_data}. no`;
-    cloud.answer({ 'POST compute/servers': { status: 400, body: { badRequest: { code: 400, message } } } });
-    const server = { name: 'a', flavorRef: 'f', metadata: {}, networks: [], user_data };
-
-    const error = await failure(make().compute.createServer(server, undefined, signal));
-
-    expect(String(error)).toBe('OpenstackError: Invalid input for field user_data. Value: (user data). no');
-  });
 });
 
 describe('TLS', () => {
