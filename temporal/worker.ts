@@ -79,6 +79,8 @@ export interface WorkersOptions {
   readonly providers: readonly string[];
   /** Whether they use the credentials of this process where Secrets have none. Default: not. */
   readonly defaultCredentials?: boolean;
+  /** Where the token files are that Secrets may name. Default: `standardTokenFolder`. */
+  readonly tokenFolder?: string;
   /** Called with each rate at which requests are sent to a cloud. */
   readonly onRequestRate?: NonNullable<ProviderDeps['onRequestRate']>;
   readonly onRequest?: NonNullable<ProviderDeps['onRequest']>;
@@ -139,10 +141,11 @@ function kubernetesWorker(options: WorkersOptions) {
 
 /** Starts the workers. Resolves when all of them poll; after an error none runs. The caller closes the connection. */
 export async function startWorkers(options: WorkersOptions): Promise<Workers> {
-  const { control, logger, onRequestRate, onRequest, defaultCredentials = false } = options;
+  const { control, logger, onRequestRate, onRequest, defaultCredentials = false, tokenFolder } = options;
   const deps = {
     readSecret: secretReader(control),
     defaultCredentials,
+    ...(tokenFolder !== undefined && { tokenFolder }),
     ...(onRequestRate && { onRequestRate }),
     ...(onRequest && { onRequest }),
   };

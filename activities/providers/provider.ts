@@ -52,6 +52,8 @@ export interface ProviderDeps {
   readSecret(ref: SecretRef, signal: AbortSignal): Promise<SecretData | undefined>;
   /** Where the Secrets of a class have no credentials, use those that the SDK of the cloud finds for this process. */
   readonly defaultCredentials?: boolean;
+  /** Secrets may name token files below this folder alone. Default: `standardTokenFolder`. */
+  readonly tokenFolder?: string;
   /** Called with each rate at which requests are sent to a cloud, for metrics. */
   onRequestRate?(labels: RateLabels, rate: RequestRate): void;
   /** Called after each request to a cloud, for metrics. */

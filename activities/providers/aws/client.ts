@@ -1,7 +1,7 @@
 /** Requests to EC2, with the credentials of a class. */
 import { EC2Client, type ServiceInputTypes, type ServiceOutputTypes } from '@aws-sdk/client-ec2';
 import { DecodeAuthorizationMessageCommand, STSClient } from '@aws-sdk/client-sts';
-import { fromTokenFile } from '@aws-sdk/credential-provider-web-identity';
+import { fromWebToken } from '@aws-sdk/credential-provider-web-identity';
 import type { AwsCredentialIdentityProvider, Command } from '@smithy/types';
 import { z } from 'zod';
 import type { ConnectionHooks, Refusal, Session } from '../kit/cloud.ts';
@@ -45,25 +45,17 @@ export function connect({ region, endpoint }: Reach, given: AwsCredentials | und
 function credentialsOf(
   given: AwsCredentials,
   region: string,
-  { onToken }: ConnectionHooks,
+  { onToken, readToken }: ConnectionHooks,
 ): AwsCredentialIdentityProvider {
   if ('accessKeyId' in given) return async () => given;
-  const fromFile = fromTokenFile({ ...given, clientConfig: { region, maxAttempts: 1 } });
+  const { roleArn, webIdentityTokenFile } = given;
   return async () => {
-    try {
-      const found = await fromFile();
-      for (const token of [found.secretAccessKey, found.sessionToken ?? '']) onToken(token);
-      return found;
-    } catch (error) {
-      const { code } = FileError.safeParse(error).data ?? {};
-      if (code === undefined) throw error;
-      const message = `the token file ${given.webIdentityTokenFile} cannot be read (${code}): mount it into the worker`;
-      throw new ProviderError('Unauthenticated', message, { cause: error });
-    }
+    const webIdentityToken = await readToken(webIdentityTokenFile);
+    const found = await fromWebToken({ roleArn, webIdentityToken, clientConfig: { region, maxAttempts: 1 } })();
+    for (const token of [found.secretAccessKey, found.sessionToken ?? '']) onToken(token);
+    return found;
   };
 }
-
-const FileError = z.object({ code: z.string(), syscall: z.enum(['open', 'read']) });
 
 /** Sends one request. Throws as `Session.send` does, and says what is not allowed as far as that can be known. */
 export async function call<In extends ServiceInputTypes, Out extends ServiceOutputTypes>(

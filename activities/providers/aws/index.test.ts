@@ -707,6 +707,9 @@ describe('credentials', () => {
       dir = await mkdtemp(join(tmpdir(), 'aws-token-'));
       process.env.AWS_ENDPOINT_URL_STS = ec2.url;
     });
+    beforeEach(() => {
+      provider = makeProvider({ tokenFolder: dir });
+    });
     afterAll(async () => {
       delete process.env.AWS_ENDPOINT_URL_STS;
       await rm(dir, { recursive: true });
@@ -770,6 +773,25 @@ describe('credentials', () => {
         ),
       });
     });
+
+    it.each([
+      ['that of IAM roles for service accounts', '/var/run/secrets/eks.amazonaws.com/serviceaccount/token'],
+      ['that of the API server', '/var/run/secrets/kubernetes.io/serviceaccount/token'],
+    ])(
+      'are not those of the worker itself: its token file, %s, is refused before anything is sent',
+      async (_, path) => {
+        provider = makeProvider({ defaultCredentials: true });
+        secrets['cloud'] = { workloadIdentityTokenFile: path, roleARN: 'arn:aws:iam::1:role/worker' };
+        ec2.answer({});
+        const problem =
+          `workloadIdentityTokenFile is "${path}": name a file below /var/run/secrets/gardener.cloud, the folder of ` +
+          '--token-folder of the worker (looked in: garden/cloud)';
+
+        expect(await refusal(list())).toMatchObject({ code: 'InvalidArgument', message: problem });
+        expect(await provider.validateClass(awsScope(ec2.url), call())).toMatchObject({ problems: [problem] });
+        expect(ec2.requests()).toEqual([]);
+      },
+    );
 
     it('let the provider say what a policy denies, where STS may decode it', async () => {
       const decoded = JSON.stringify({

@@ -52,6 +52,7 @@ export const awsCloud: Cloud<AwsProviderSpec, Reach, AwsCredentials, Ec2> = {
   tags: z.object({ tags: AwsTags }).transform((spec) => ownership(spec.tags)),
   credentialKeys,
   secretKeys,
+  tokenFileKey: 'workloadIdentityTokenFile',
   credentials: AwsCredentials,
   errors,
   refusalOf,

@@ -60,7 +60,7 @@ export function endpointOf({ cloudConfiguration: { name } }: Reach): string {
 }
 
 export function connect(reach: Reach, given: AzureCredentials, hooks: ConnectionHooks): Arm {
-  return connectWith(reach, given.subscriptionId, identityOf(given, reach.cloudConfiguration.name), hooks);
+  return connectWith(reach, given.subscriptionId, identityOf(given, reach.cloudConfiguration.name, hooks), hooks);
 }
 
 /** With what the environment of this process says. */

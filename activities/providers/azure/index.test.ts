@@ -822,6 +822,9 @@ describe('credentials', () => {
     beforeAll(async () => {
       dir = await mkdtemp(join(tmpdir(), 'azure-token-'));
     });
+    beforeEach(() => {
+      provider = makeProvider({ tokenFolder: dir });
+    });
     afterAll(() => rm(dir, { recursive: true }));
 
     it('are the token in the file', async () => {
@@ -840,10 +843,22 @@ describe('credentials', () => {
       expect(await refusal(listing())).toMatchObject({
         code: 'Unauthenticated',
         message: expect.stringContaining(
-          `the token file ${workloadIdentityTokenFile} cannot be read: mount it into the worker`,
+          `the token file ${workloadIdentityTokenFile} cannot be read (ENOENT): mount it into the worker`,
         ),
       });
     });
+  });
+
+  it('of the workload identity of the worker itself are refused before anything is sent', async () => {
+    const { clientSecret: _, ...others } = credentials;
+    secrets['cloud'] = { ...others, workloadIdentityTokenFile: '/var/run/secrets/azure/tokens/azure-identity-token' };
+    arm.answer({});
+
+    expect(await refusal(listing())).toMatchObject({
+      code: 'InvalidArgument',
+      message: expect.stringContaining('name a file below /var/run/secrets/gardener.cloud'),
+    });
+    expect([...arm.grants(), ...arm.names()]).toEqual([]);
   });
 
   it('of the environment are used where that is allowed, no Secret has any, and the subscription is named', async () => {

@@ -53,6 +53,7 @@ export const azureCloud: Cloud<AzureProviderSpec, Reach, AzureCredentials, Arm> 
   tags: z.object({ tags: AzureTags }).transform((spec) => ownership(spec.tags)),
   credentialKeys,
   secretKeys,
+  tokenFileKey: 'workloadIdentityTokenFile',
   credentials: AzureCredentials,
   errors,
   refusalOf,

@@ -97,6 +97,8 @@ export interface ConnectionHooks {
   onAllowance(allowance: Allowance): void;
   /** With each token, or other secret, that the credentials were exchanged for: it is hidden in errors and texts. */
   onToken(token: string): void;
+  /** Reads the file of `tokenFileKey`, and hides its content. Throws ProviderError. */
+  readToken(path: string): Promise<string>;
 }
 
 /** An error answer of a cloud. */
@@ -135,6 +137,8 @@ export interface Cloud<Spec extends { tags: Tags }, Reach, Credentials, Client> 
   readonly credentialKeys: readonly string[];
   /** Those of `credentialKeys` whose values are secret. The values of all keys that are not in `credentialKeys` are. */
   readonly secretKeys: readonly string[];
+  /** The one of `credentialKeys` that names a token file in the worker. Left out: there is none. */
+  readonly tokenFileKey?: string;
   /** Checks the `credentialKeys` that the Secrets have, without white space around them. A message quotes no value. */
   readonly credentials: z.ZodType<Credentials>;
   /** Failure code of each of the cloud's error codes. `Throttled`: it did nothing, and wants fewer requests. */

@@ -1,5 +1,6 @@
 /** Who calls a cloud with what, and how fast. */
 import { createHash } from 'node:crypto';
+import { standardTokenFolder } from '../../../api/names.ts';
 import type { SecretRef } from '../../../api/provider.ts';
 import { inOurWords, parseOrRefuse } from '../problems.ts';
 import { type ProviderDeps, ProviderError } from '../provider.ts';
@@ -7,6 +8,7 @@ import type { Cloud, ConnectionHooks, Session, Tags } from './cloud.ts';
 import { readError } from './errors.ts';
 import { hideTokens } from './masks.ts';
 import { createRequestRate, type Priority, type Turns } from './request-rate.ts';
+import { readTokenFile, tokenFileProblem } from './token-file.ts';
 
 /** Part of every request of the contract. */
 export interface CloudScope {
@@ -58,9 +60,10 @@ interface Keys {
 /** Opens sessions with a cloud. Machines whose classes reach the same place with the same credentials share a rate. */
 export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, Client>(
   cloud: Cloud<Spec, Reach, Credentials, Client>,
-  { readSecret, onRequestRate, onRequest, defaultCredentials = false }: ProviderDeps,
+  { readSecret, onRequestRate, onRequest, defaultCredentials = false, tokenFolder = standardTokenFolder }: ProviderDeps,
 ) {
   const connections = new Map<string, Connection<Client>>();
+  const { tokenFileKey = '' } = cloud;
 
   /** The credentials' keys; those of a later Secret win. */
   async function readKeys(refs: readonly SecretRef[], signal: AbortSignal): Promise<Keys> {
@@ -89,7 +92,14 @@ export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, 
     if (defaultCredentials && connectByDefault !== undefined && holders.length === 0 && !isIncomplete)
       return { problems: [], makeClient: connectByDefault };
     const { data, error } = cloud.credentials.safeParse(keys, { error: inOurWords });
-    if (error) return { problems: error.issues.map(({ message }) => `${message} (looked in: ${looked || 'none'})`) };
+    const path = keys[tokenFileKey];
+    const ofFile = path === undefined ? undefined : tokenFileProblem({ key: tokenFileKey, path, folder: tokenFolder });
+    const problems = [
+      ...(error?.issues.map(({ message }) => message) ?? []),
+      ...(ofFile === undefined ? [] : [ofFile]),
+    ];
+    if (error || ofFile !== undefined)
+      return { problems: problems.map((problem) => `${problem} (looked in: ${looked || 'none'})`) };
     return { problems: [], makeClient: (reach, hooks) => cloud.connect(reach, data, hooks) };
   }
 
@@ -107,7 +117,12 @@ export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, 
     const rate = createRequestRate(cloud.rateLimit);
     const tokens: string[] = [];
     const onToken = (token: string) => void tokens.splice(0, tokens.push(token) - mostTokens);
-    const client = makeClient(reach, { onAllowance: rate.allowed, onToken });
+    const readToken = async (path: string) => {
+      const token = await readTokenFile({ key: tokenFileKey, path, folder: tokenFolder });
+      onToken(token);
+      return token;
+    };
+    const client = makeClient(reach, { onAllowance: rate.allowed, onToken, readToken });
     const connection = { client, tokens, rate, usedMs: nowMs };
     connections.set(id, connection);
     const labels = {
