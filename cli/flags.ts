@@ -129,7 +129,7 @@ export const flags = {
     value: 'true|false',
     alsoEnv: 'TEMPORAL_TLS',
     description:
-      'Whether to use TLS. Default: true if an API key, a TLS file or a TLS server name is given, else false.',
+      'Whether to use TLS. Default: true if an API key, a TLS file or a TLS server name is given, else false. false is refused with an API key, unless the address is a loopback such as 127.0.0.1.',
     schema: trueOrFalse,
   },
   temporalTlsCa: {
