@@ -1,9 +1,13 @@
 import { describe, expect, it } from '@jest/globals';
-import { ApplicationFailure, CancelledFailure } from '@temporalio/activity';
+import { ApplicationFailure, asyncLocalStorage, CancelledFailure, type Context } from '@temporalio/activity';
+import { parse } from 'yaml';
 import { z } from 'zod';
 import { failures, isFailureCode } from '../api/failures.ts';
 import { ConnectionError, RateLimitError, StatusError } from '../kube/errors.ts';
-import { toFailure } from './boundary.ts';
+import { inActivity } from '../test/support/in-activity.ts';
+import { until } from '../test/support/until.ts';
+import { boundary, currentCall, toFailure } from './boundary.ts';
+import { hideSecret } from './providers/kit/masks.ts';
 import { ProviderError } from './providers/provider.ts';
 
 const running = new AbortController().signal;
@@ -150,6 +154,47 @@ describe('toFailure', () => {
     }
   });
 
+  it('says of an error that came up in a package where our own code has called it, and no path of the worker', () => {
+    let error: unknown;
+    try {
+      parse('a: [');
+    } catch (thrown) {
+      error = thrown;
+    }
+    expect(String((error as Error).stack)).toContain('node_modules');
+
+    const { message } = failureOf(error);
+
+    expect(message).toMatch(/^unexpected YAMLParseError at .*activities\/boundary\.test\.ts/);
+    expect(message).not.toContain('node_modules');
+    expect(message).not.toContain(process.cwd());
+  });
+
+  it('shortens the message of a server', () => {
+    const failure = failureOf(new StatusError('GET /', 500, { message: 'no'.repeat(2_000) }));
+
+    expect(failure.message).toHaveLength(2_000);
+  });
+
+  it('[invariant 8 partly] hides what the activity has in hand, in details and in failures of its own, too', () => {
+    const secret = 'canary-7f3a';
+    const own = ApplicationFailure.create({ type: 'Unknown', message: `no ${secret}`, details: [{ of: [secret] }] });
+    const refused = new ProviderError('Unavailable', `no ${secret}`, { cloudCode: `Bad-${secret}`, requestId: secret });
+
+    const failures = inActivity({}, () => {
+      hideSecret({ token: secret });
+      return [failureOf(own), failureOf(refused), failureOf(new StatusError('GET /', 500, { message: secret }))];
+    });
+
+    expect(failures).toMatchObject([
+      { type: 'Unknown', message: 'no (hidden)', details: [{ of: ['(hidden)'] }] },
+      { type: 'Unavailable', details: [{ cloudCode: 'Bad-(hidden)', requestId: '(hidden)' }] },
+      { message: 'GET /: 500: (hidden)' },
+    ]);
+    for (const { message, stack, details } of failures)
+      expect(JSON.stringify([message, stack, details])).not.toContain(secret);
+  });
+
   it('passes failures and cancellations that an activity made by itself', () => {
     const own = [ApplicationFailure.nonRetryable('mine', 'Mine'), new CancelledFailure('mine')];
 
@@ -170,4 +215,21 @@ describe('toFailure', () => {
       nonRetryable: true,
     });
   });
+});
+
+it('[invariant 8 partly] a heartbeat hides what the activity has in hand', async () => {
+  const beats: unknown[] = [];
+  const info = { heartbeatTimeoutMs: 10 };
+  const context = { info, cancellationSignal: running, heartbeat: (said: unknown) => beats.push(said) };
+  const { execute } = boundary(context as unknown as Context).inbound;
+
+  await asyncLocalStorage.run(context as unknown as Context, () =>
+    execute({ args: [], headers: {} }, async () => {
+      hideSecret({ token: 'canary-7f3a' });
+      currentCall().heartbeat({ with: 'canary-7f3a' });
+      await until('it has beaten', () => beats.length > 0);
+    }),
+  );
+
+  expect(beats).toContainEqual({ with: '(hidden)' });
 });

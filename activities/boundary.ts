@@ -2,11 +2,14 @@
  * Where activities meet Temporal: heartbeats and the one translation of errors. A worker takes `boundary` as activity
  * interceptor, so no activity repeats either.
  */
+import { fileURLToPath } from 'node:url';
+import { isDeepStrictEqual } from 'node:util';
 import { ApplicationFailure, asyncLocalStorage, CancelledFailure, Context } from '@temporalio/activity';
 import type { ActivityInterceptors } from '@temporalio/worker';
 import { z } from 'zod';
 import { type FailureCode, failures } from '../api/failures.ts';
 import { ConnectionError, isTooManyRequests, isUnreachable, RateLimitError, StatusError } from '../kube/errors.ts';
+import { createMask, type Mask, masked } from './providers/kit/masks.ts';
 import { type CallContext, ProviderError } from './providers/provider.ts';
 
 /** What the next heartbeat of a running activity says. */
@@ -17,7 +20,8 @@ const starts = new WeakMap<Context, number>();
 
 /**
  * Activity interceptor (`interceptors.activity` of a worker). Any error leaves as ApplicationFailure whose `type` is a
- * code of api/failures.ts; cancellations and failures that an activity made by itself pass as they are.
+ * code of api/failures.ts; cancellations and failures that an activity made by itself pass as they are. What the activity
+ * has in hand and is secret is hidden in all of it, and in heartbeats: see masks.ts of the kit.
  */
 export function boundary(context: Context) {
   return {
@@ -29,7 +33,8 @@ export function boundary(context: Context) {
           return await next(input);
         } catch (error) {
           const { isLocal } = context.info;
-          throw toFailure(error, context.cancellationSignal, { elapsedMs: performance.now() - startMs, isLocal });
+          const attempt = { elapsedMs: performance.now() - startMs, isLocal };
+          throw toFailure(error, context.cancellationSignal, attempt, createMask(context));
         } finally {
           stopBeating();
         }
@@ -73,7 +78,8 @@ export function currentCall(): CallContext {
 function keepAlive(context: Context): () => void {
   const { heartbeatTimeoutMs } = context.info;
   if (!heartbeatTimeoutMs) return () => {};
-  const timer = setInterval(() => context.heartbeat(progress.get(context)), heartbeatTimeoutMs / 2);
+  const beat = () => context.heartbeat(masked(progress.get(context), createMask(context)));
+  const timer = setInterval(beat, heartbeatTimeoutMs / 2);
   return () => clearInterval(timer);
 }
 
@@ -99,8 +105,14 @@ export interface Attempt {
 }
 
 /** What an activity fails with. `signal` is the activity's own: what it aborts is a cancellation, not a failure. */
-export function toFailure(error: unknown, signal: AbortSignal, { elapsedMs, isLocal }: Attempt): Error {
-  if (error instanceof ApplicationFailure || error instanceof CancelledFailure) return error;
+export function toFailure(
+  error: unknown,
+  signal: AbortSignal,
+  { elapsedMs, isLocal }: Attempt,
+  mask = createMask(),
+): Error {
+  if (error instanceof ApplicationFailure) return maskedFailure(error, mask);
+  if (error instanceof CancelledFailure) return error;
   if (signal.aborted && isAbort(error)) {
     return signal.reason instanceof CancelledFailure ? signal.reason : new CancelledFailure('the call was cancelled');
   }
@@ -110,10 +122,25 @@ export function toFailure(error: unknown, signal: AbortSignal, { elapsedMs, isLo
   const isUpToWorkflow = isOfCloud ? elapsedMs + pauseMs >= quietMs : isLocal && pauseMs > localPauseMs;
   return ApplicationFailure.create({
     type: code,
-    message,
+    message: mask(message),
     nonRetryable: isUpToWorkflow || !failures[code].transient,
-    details: [{ ...details, ...(retryAfterMs !== undefined && { retryAfterMs }) }],
+    details: [masked({ ...details, ...(retryAfterMs !== undefined && { retryAfterMs }) }, mask)],
     ...(retryAfterMs !== undefined && { nextRetryDelay: Math.min(retryAfterMs, quietMs) }),
+  });
+}
+
+/** The same failure, or another one where there was something to hide. */
+function maskedFailure(failure: ApplicationFailure, mask: Mask): ApplicationFailure {
+  const { type, nonRetryable, nextRetryDelay } = failure;
+  const message = mask(failure.message);
+  const details = masked(failure.details ?? [], mask);
+  if (message === failure.message && isDeepStrictEqual(details, failure.details ?? [])) return failure;
+  return ApplicationFailure.create({
+    message,
+    details,
+    nonRetryable: nonRetryable ?? false,
+    ...(type && { type }),
+    ...(nextRetryDelay && { nextRetryDelay }),
   });
 }
 
@@ -157,11 +184,17 @@ function judge(error: unknown): Judgement {
   return { code: 'Unknown', message: `unexpected ${placeOf(error)}` };
 }
 
-/** Name of the error and the line that threw it. */
+const ownFolder = fileURLToPath(new URL('../', import.meta.url));
+
+/** Name of the error, and the line of our own code in which it came up: no path of the worker, and of no package. */
 function placeOf(error: unknown): string {
   if (!(error instanceof Error)) return `throw of ${typeof error}`;
-  const [, place] = /\n\s+at (.+)/.exec(error.stack ?? '') ?? [];
-  return `${error.name} at ${place?.replace(/file:\/\/\S*?(?=(activities|kube|api)\/)/, '') ?? 'an unknown place'}`;
+  const lines = (error.stack ?? '').replaceAll('file://', '').split('\n');
+  const places = lines
+    .filter((line) => /^\s+at /.test(line) && line.includes(ownFolder))
+    .map((line) => line.trim().replace(ownFolder, ''));
+  const place = places.find((each) => !each.includes('node_modules/'));
+  return `${error.name} ${place ?? 'at an unknown place'}`;
 }
 
 function isAbort(error: unknown): boolean {

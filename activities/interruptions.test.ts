@@ -21,21 +21,26 @@ beforeEach(async () => {
   of = { dialect: 'gardener', namespace: await newNamespace(client) };
 });
 
-async function createClass(name: string, interruptionScope?: string, provider = 'aws'): Promise<void> {
+async function createClass(
+  name: string,
+  interruptionScope?: string,
+  { provider = 'aws', ...changes }: { provider?: string; credentialsSecretRef?: object } = {},
+): Promise<void> {
   const verdict = { version: 'of old', problems: [], ...(interruptionScope !== undefined && { interruptionScope }) };
   await client.create(machineClasses, {
     metadata: { namespace: of.namespace, name, annotations: { ...verdictAnnotation(verdict) } },
-    ...{ provider, secretRef: { namespace: of.namespace, name: 'pool' }, providerSpec: { name } },
+    ...{ provider, secretRef: { namespace: of.namespace, name: 'pool' }, providerSpec: { name }, ...changes },
   });
 }
 
 describe('listInterruptible', () => {
-  it('answers one place for each scope of a provider, without classes whose VMs are not taken away', async () => {
+  it('answers one place for each scope of a provider, without classes whose VMs are not taken away or that cannot be used', async () => {
     await createClass('a', 'one');
-    await createClass('b', 'one', 'AWS');
+    await createClass('b', 'one', { provider: 'AWS' });
     await createClass('c', 'two');
-    await createClass('d', 'one', 'other');
+    await createClass('d', 'one', { provider: 'other' });
     await createClass('e');
+    await createClass('f', 'three', { credentialsSecretRef: { namespace: 'elsewhere', name: 'cloud' } });
 
     const places = await activities.listInterruptible(of);
     expect(places.map(({ providerSpec }) => providerSpec)).toEqual([{ name: 'a' }, { name: 'c' }, { name: 'd' }]);

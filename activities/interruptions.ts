@@ -42,8 +42,8 @@ export function createInterruptionActivities({ control, defaults }: Interruption
         return items;
       });
       const places = new Map<string, Place>();
-      for (const { object, release: _, ...place } of sources) {
-        const scope = scopes.get(object.uid);
+      for (const { object, release: _, problem, ...place } of sources) {
+        const scope = problem === undefined ? scopes.get(object.uid) : undefined;
         const key = JSON.stringify([providerKey(place.provider), scope]);
         if (scope !== undefined && !places.has(key)) places.set(key, place);
       }

@@ -70,7 +70,6 @@ async function createClass(name: string, metadata: object = {}) {
     metadata: { namespace, name, ...metadata },
     provider: 'simulated',
     secretRef: { namespace, name: 'pool' },
-    credentialsSecretRef: { namespace: 'elsewhere', name: 'cloud' },
     providerSpec: { size: 'small' },
   });
   return made.metadata;
@@ -207,7 +206,18 @@ describe('findOwnerless', () => {
 });
 
 describe('readSweepScope', () => {
-  it('reads the classes as they are, with Secrets of their own namespace alone, and which are leaving', async () => {
+  it('says of a class with a Secret of another namespace that no cloud can be asked', async () => {
+    const { uid } = await createClass('foreign');
+    const credentialsSecretRef = { namespace: 'elsewhere', name: 'cloud' };
+    await client.patch(machineClasses, { namespace, name: 'foreign' }, mergePatch({ credentialsSecretRef }));
+
+    const { sources } = await activities.readSweepScope(input);
+
+    const problem = expect.stringContaining('credentialsSecretRef.namespace is "elsewhere": copy the Secret "cloud"');
+    expect(sources).toMatchObject([{ object: { uid }, problem, credentials: [{ namespace, name: 'pool' }] }]);
+  });
+
+  it('reads the classes as they are, with their Secrets, and which are leaving', async () => {
     const stays = await createClass('stays');
     const leaving = await protectedClass('leaving');
     await client.delete(machineClasses, { namespace, name: 'leaving' });

@@ -51,6 +51,16 @@ export const failures = {
   Uninitialized: { ...refusal, meaning: 'The VM exists and its set-up did not succeed.', outcomeUnknown: true },
 } as const satisfies Record<string, FailureMeaning>;
 
+/** The most characters of a failure's message, and of any other text for people that a provider answers with. */
+const longestMessage = 2_000;
+
+/** Cuts what is longer, and says so at the end. */
+export function shortened(message: string): string {
+  if (message.length <= longestMessage) return message;
+  const end = `… (cut: there were ${message.length} characters)`;
+  return message.slice(0, longestMessage - end.length) + end;
+}
+
 /** A code that a provider may answer with: the `type` of its ApplicationFailure. */
 export type FailureCode = keyof typeof failures;
 

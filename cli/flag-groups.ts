@@ -80,6 +80,7 @@ export const workersFlags = [
   ...workerFlagsOfMcm,
   'providers',
   'defaultCredentials',
+  'tokenFolder',
   'maxCachedWorkflows',
   'fastWorkflowSandbox',
   'serialVolumeDrain',

@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { z } from 'zod';
 import { parseDuration } from '../api/duration.ts';
-import { type Blocker, blockers } from '../api/names.ts';
+import { type Blocker, blockers, standardTokenFolder } from '../api/names.ts';
 import { providerNames } from '../temporal/providers.ts';
 
 /** A setting that is given as a flag or in the environment. */
@@ -129,7 +129,7 @@ export const flags = {
     value: 'true|false',
     alsoEnv: 'TEMPORAL_TLS',
     description:
-      'Whether to use TLS. Default: true if an API key, a TLS file or a TLS server name is given, else false.',
+      'Whether to use TLS. Default: true if an API key, a TLS file or a TLS server name is given, else false. false is refused with an API key, unless the address is a loopback such as 127.0.0.1.',
     schema: trueOrFalse,
   },
   temporalTlsCa: {
@@ -180,6 +180,13 @@ export const flags = {
     description:
       'Whether a class whose Secrets have no credentials uses those of the worker, as the SDK of its cloud finds them (environment, files, the role of the VM). true: whoever may create classes acts with the rights of the worker.',
     schema: trueOrFalse,
+  },
+  tokenFolder: {
+    value: 'path',
+    default: standardTokenFolder,
+    description:
+      'Folder in the worker below which the token files are that Secrets of classes may name as workloadIdentityTokenFile.',
+    schema: z.string().startsWith('/', 'give the path of a folder, beginning with /'),
   },
   machineCreationTimeout: {
     value: 'duration',

@@ -11,9 +11,12 @@ type ConfigData = NonNullable<NonNullable<ClientConfigProfile['tls']>['clientCer
 
 const defaults = { address: '127.0.0.1:7233', namespace: 'default' };
 
+/** Addresses from which nothing leaves the host, or the Pod. */
+const loopback = /^(localhost|127(\.\d{1,3}){3}|\[::1\]):/i;
+
 /**
  * Reads the configuration file of Temporal and the files that it or the flags name, so it finds changed ones. Throws
- * UsageError when the configuration cannot be used, and the error of node:fs when a file cannot be read.
+ * UsageError when the configuration cannot be used or sends an API key in clear text, and the error of node:fs when a file cannot be read.
  */
 export function temporalServer(options: TemporalOptions, env: NodeJS.ProcessEnv = process.env): TemporalServer {
   const { temporalTlsServerName, temporalApiKeyFile } = options;
@@ -30,12 +33,22 @@ export function temporalServer(options: TemporalOptions, env: NodeJS.ProcessEnv 
   const apiKey = ownKey || profile.apiKey;
   const isOff = options.temporalTls === undefined ? profile.tls?.disabled : !options.temporalTls;
   const isNamed = [profile.tls, ca, crt, serverName, apiKey].some((given) => given !== undefined);
+  const isEncrypted = isOff === undefined ? isNamed : !isOff;
+  const metadata = profile.grpcMeta as Record<string, string> | undefined;
+  const hasKey = apiKey !== undefined || metadata?.['authorization'] !== undefined;
+  if (hasKey && !isEncrypted && !loopback.test(address)) {
+    const sources = `--temporal-api-key-file, MILLWRIGHT_TEMPORAL_API_KEY, TEMPORAL_API_KEY, or ${nameOf(options)}`;
+    throw new UsageError(
+      `TLS to ${address} is off, and the API key for Temporal would be sent in clear text: give --temporal-tls=true, ` +
+        `or no API key (${sources})`,
+    );
+  }
   return {
     address,
     namespace: options.temporalNamespace ?? profile.namespace ?? defaults.namespace,
     ...(apiKey !== undefined && { apiKey }),
-    ...(profile.grpcMeta && { metadata: profile.grpcMeta as Record<string, string> }),
-    tls: (isOff === undefined ? isNamed : !isOff) && {
+    ...(metadata && { metadata }),
+    tls: isEncrypted && {
       ...(ca && { ca }),
       ...(crt && key && { client: { crt, key } }),
       ...(serverName !== undefined && { serverName }),

@@ -137,6 +137,18 @@ it('the chart makes hosts and peers of a NetworkPolicy of its values', async () 
     );
 });
 
+it('the chart refuses to send an API key for Temporal in clear text, except to the same Pod', async () => {
+  const off = ['temporal.apiKeySecret=key', 'temporal.tls.enabled=false'];
+
+  await expect(render('one-cluster', namespace, ...off)).rejects.toThrow(/temporal[./]tls[./]enabled/);
+  for (const address of ['localhost:7233', '127.0.0.1:7233', '[::1]:7233'])
+    expect(await render('one-cluster', namespace, ...off, `temporal.address=${address}`)).toContain(
+      '--temporal-tls=false',
+    );
+  for (const one of [['temporal.apiKeySecret=key', 'temporal.tls.enabled=true'], off.slice(0, 1), off.slice(1)])
+    expect(await render('one-cluster', namespace, ...one)).toContain('--temporal-address=');
+});
+
 it('the chart makes of the files in monitoring a PrometheusRule that Prometheus takes, and a ConfigMap for Grafana', async () => {
   const settings = ['serviceMonitor', 'prometheusRule', 'grafanaDashboard'].map((name) => `${name}.enabled=true`);
   const objects = objectsOf(

@@ -23,7 +23,8 @@ import { createOrderActivities } from '../activities/orders.ts';
 import { createOutageFinder } from '../activities/outage.ts';
 import { refuseOtherClusters } from '../activities/own-cluster.ts';
 import { createOwnerActivities } from '../activities/owner/index.ts';
-import type { Provider, ProviderDeps } from '../activities/providers/provider.ts';
+import { hideSecret } from '../activities/providers/kit/masks.ts';
+import type { Provider, ProviderDeps, SecretData } from '../activities/providers/provider.ts';
 import { createProvider } from '../activities/providers/registry.ts';
 import { createVmActivities } from '../activities/providers/serve.ts';
 import { createSweepActivities } from '../activities/sweep.ts';
@@ -79,6 +80,8 @@ export interface WorkersOptions {
   readonly providers: readonly string[];
   /** Whether they use the credentials of this process where Secrets have none. Default: not. */
   readonly defaultCredentials?: boolean;
+  /** Where the token files are that Secrets may name. Default: `standardTokenFolder`. */
+  readonly tokenFolder?: string;
   /** Called with each rate at which requests are sent to a cloud. */
   readonly onRequestRate?: NonNullable<ProviderDeps['onRequestRate']>;
   readonly onRequest?: NonNullable<ProviderDeps['onRequest']>;
@@ -139,10 +142,11 @@ function kubernetesWorker(options: WorkersOptions) {
 
 /** Starts the workers. Resolves when all of them poll; after an error none runs. The caller closes the connection. */
 export async function startWorkers(options: WorkersOptions): Promise<Workers> {
-  const { control, logger, onRequestRate, onRequest, defaultCredentials = false } = options;
+  const { control, logger, onRequestRate, onRequest, defaultCredentials = false, tokenFolder } = options;
   const deps = {
     readSecret: secretReader(control),
     defaultCredentials,
+    ...(tokenFolder !== undefined && { tokenFolder }),
     ...(onRequestRate && { onRequestRate }),
     ...(onRequest && { onRequest }),
   };
@@ -319,6 +323,7 @@ function observeCalls(onCall: (call: Omit<ProviderCall, 'provider'>) => void): A
 /** Calls for machines that are made or deleted together read their Secrets together, ms. */
 const gatherMs = 100;
 
+/** For providers: what an activity reads is hidden in what it says. */
 function secretReader(control: KubeClient): ProviderDeps['readSecret'] {
   const find = coalesceReads(control, {}, gatherMs);
   return async (key, signal) => {
@@ -326,6 +331,8 @@ function secretReader(control: KubeClient): ProviderDeps['readSecret'] {
     signal.throwIfAborted();
     if (secret === undefined) return undefined;
     const decoded = Object.entries(secret.data ?? {}).map(([name, value]) => [name, Buffer.from(value, 'base64')]);
-    return Object.fromEntries(decoded);
+    const data: SecretData = Object.fromEntries(decoded);
+    hideSecret(data);
+    return data;
   };
 }

@@ -215,16 +215,24 @@ describe('a class that no VM can be made from', () => {
     expect(reading.cloud).toBeDefined(); // its machines can still be deleted
   });
 
-  it('refers to a Secret of another namespace', async () => {
-    const other = await newNamespace(client);
-    await client.create(secrets, { metadata: { namespace: other, name: 'foreign' }, stringData: { userData: 'x' } });
-    const name = await newClass({ secretRef: { namespace: other, name: 'foreign' } });
-    const reading = await readSource(ref, name);
-    expect(reading.problem).toBe(
-      `MachineClass "${name}": Secret "${other}/foreign" is in another namespace: move it to that of the class`,
-    );
-    expect(reading.cloud?.credentials).toEqual([]);
-  });
+  it.each([
+    ['secretRef', 'credentialsSecretRef'],
+    ['credentialsSecretRef', 'secretRef'],
+  ])(
+    'names a Secret of another namespace in %s, also where that of %s has all that is needed',
+    async (field, other) => {
+      const foreign = await newNamespace(client);
+      await client.create(secrets, { metadata: { namespace: foreign, name: 'cloud' }, stringData: { userData: 'x' } });
+      const own = named(await newSecret({ userData: 'x', token: 'x' }));
+      const name = await newClass({ [field]: { namespace: foreign, name: 'cloud' }, [other]: own });
+
+      const reading = await readSource(ref, name);
+
+      const fix = `copy the Secret "cloud" to the namespace "${namespace}" of the class, and name that`;
+      expect(reading.problem).toBe(`MachineClass "${name}": ${field}.namespace is "${foreign}": ${fix}`);
+      expect(reading.cloud).toBeUndefined(); // its VMs would be looked for in the account of the other Secret
+    },
+  );
 });
 
 describe('a verdict on a class', () => {

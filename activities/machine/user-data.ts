@@ -14,6 +14,7 @@ import { type Secret, secrets } from '../../kube/core.ts';
 import { isAlreadyExists, isNotFound } from '../../kube/errors.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { localRequest } from '../local-request.ts';
+import { hideSecret } from '../providers/kit/masks.ts';
 import { ProviderError } from '../providers/provider.ts';
 
 export interface UserDataDeps {
@@ -36,6 +37,7 @@ export function createUserDataActivities(deps: UserDataDeps) {
   async function ensureToken(ref: ObjectRef, validUntil: string): Promise<Secret> {
     for (let ordinal = 0; ; ordinal++) {
       const wanted = tokenSecret(ref, tokenId(ref.uid, ordinal), validUntil, bootstrapTokenExtraGroups);
+      hideSecret({ token: wanted.stringData?.['token-secret'] ?? '' });
       const secret = await createOrFind(target, wanted);
       if (secret.metadata.labels?.[names.machineUid] !== ref.uid) {
         if (decoded(secret, 'token-secret') !== wanted.stringData?.['token-secret']) continue;
@@ -82,6 +84,7 @@ export function createUserDataActivities(deps: UserDataDeps) {
       const template = decoded(original, source.key);
       const values = { machineName: ref.name, bootstrapToken };
       const text = await dialectOf(ref.dialect).source.renderUserData(template, values);
+      hideSecret({ text });
       const made = [original.metadata.name, original.metadata.resourceVersion, token?.metadata.uid];
       const version = made.filter((part) => part !== undefined).join('@');
       const rendered = userDataSecret(ref, place, version, text);

@@ -32,6 +32,8 @@ export interface CallContext {
  * aborts with.
  */
 export interface Provider {
+  /** Keys of Secrets whose values are no secret. Those of all others are hidden in its errors and texts. */
+  readonly plainKeys?: readonly string[];
   ensureVm(request: EnsureVmRequest, context: CallContext): Promise<Vm>;
   deleteVm(request: DeleteVmRequest, context: CallContext): Promise<VmDeletion>;
   listVms(request: ListVmsRequest, context: CallContext): Promise<VmPage>;
@@ -50,6 +52,8 @@ export interface ProviderDeps {
   readSecret(ref: SecretRef, signal: AbortSignal): Promise<SecretData | undefined>;
   /** Where the Secrets of a class have no credentials, use those that the SDK of the cloud finds for this process. */
   readonly defaultCredentials?: boolean;
+  /** Secrets may name token files below this folder alone. Default: `standardTokenFolder`. */
+  readonly tokenFolder?: string;
   /** Called with each rate at which requests are sent to a cloud, for metrics. */
   onRequestRate?(labels: RateLabels, rate: RequestRate): void;
   /** Called after each request to a cloud, for metrics. */

@@ -13,9 +13,11 @@ import {
 import { DefaultLogger, NativeConnection, Runtime, Worker } from '@temporalio/worker';
 import type { DeleteVmRequest, EnsureVmRequest, ProviderActivities } from '../../api/provider.ts';
 import { type SimulatedCloud, startSimulatedCloud } from '../../deploy/local/simulated-cloud/admin.ts';
+import { inActivity } from '../../test/support/in-activity.ts';
 import { connectTemporal } from '../../test/support/temporal.ts';
 import { until } from '../../test/support/until.ts';
 import { boundary } from '../boundary.ts';
+import { hideSecret } from './kit/masks.ts';
 import { createVmActivities } from './serve.ts';
 import { createSimulatedProvider } from './simulated/index.ts';
 
@@ -46,7 +48,12 @@ beforeAll(async () => {
     slow2: { token: 'slow-2' },
     node: { userData: canary },
   };
-  const provider = createSimulatedProvider({ readSecret: async ({ name }) => secrets[name] });
+  const provider = createSimulatedProvider({
+    readSecret: async ({ name }) => {
+      hideSecret(secrets[name] ?? {});
+      return secrets[name];
+    },
+  });
   worker = await Worker.create({
     connection: native,
     taskQueue,
@@ -221,7 +228,41 @@ describe('cloud activities on a Temporal server', () => {
 
     const failure = await failureOf(handle.result());
 
-    expect(failure).toMatchObject({ type: 'Unauthenticated' });
+    expect(failure).toMatchObject({
+      type: 'Unauthenticated',
+      message:
+        'the cloud answered 401: Unauthorized: the token (hidden) is not accepted (credentials of Secret garden/old)',
+    });
     expect(JSON.stringify([failure?.message, failure?.stack, failure])).not.toContain(canary);
   });
+});
+
+it('[invariant 8 partly] answers hide secrets in their texts for people, and in nothing else', async () => {
+  const secretOf = async <T>(answer: T) => {
+    hideSecret({ token: canary, region: 'here' });
+    return answer;
+  };
+  const vm = { state: 'failed' as const, providerID: 'fake:///here/1', addresses: [], message: `no ${canary}` };
+  const activities = createVmActivities({
+    plainKeys: ['region'],
+    ensureVm: () => secretOf(vm),
+    deleteVm: () => secretOf({ state: 'gone' as const, nodeNames: [] }),
+    listVms: () => secretOf({ items: [] }),
+    validateClass: () => secretOf({ problems: [`token is ${canary}`, 'not here'], listScope: canary }),
+    volumeIds: () => secretOf({ ids: {} }),
+    listInterruptions: () => secretOf({ items: [{ providerID: vm.providerID, reason: canary }] }),
+  });
+  const { machine: _m, userData: _u, token: _t, outcomeUnknown: _o, ...scope } = creation();
+
+  const answers = await inActivity({ attempt: 1 }, async () => [
+    await activities.ensureVm(creation()),
+    await activities.validateClass(scope),
+    await activities.listInterruptions?.(scope),
+  ]);
+
+  expect(answers).toEqual([
+    { ...vm, message: 'no (hidden)' },
+    { problems: ['token is (hidden)', 'not here'], listScope: canary },
+    { items: [{ providerID: vm.providerID, reason: '(hidden)' }] },
+  ]);
 });

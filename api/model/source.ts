@@ -18,7 +18,7 @@ export interface Place {
 export interface SourceSnapshot {
   /** Differs whenever the source or one of its Secrets was changed, created or deleted. */
   readonly version: string;
-  /** Left out where the source does not exist. */
+  /** Left out where the source does not exist, or does not say where its VMs are. */
   readonly cloud?: Place;
   /** Where the user data comes from. Personal: it has placeholders and has to be rendered for each machine. */
   readonly userData?: SecretRef & { readonly key: string; readonly personal: boolean };

@@ -30,6 +30,8 @@ export interface SweptSource extends Place {
    * Machine was gone before its VM was known to be.
    */
   readonly release?: { readonly generation: number; readonly hasLost?: true };
+  /** Why it says nothing of where its VMs are, with the fix: no cloud is asked. */
+  readonly problem?: string;
 }
 
 export interface SourceObject {

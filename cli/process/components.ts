@@ -178,6 +178,7 @@ export async function startWorkersComponent(
     outagePercent: options.outageShare,
     providers: options.providers,
     defaultCredentials: options.defaultCredentials,
+    tokenFolder: options.tokenFolder,
     logger,
   };
   const leases = leasesForWorkers(options, deps);

@@ -1,6 +1,7 @@
 import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
+import type { Machine } from '../../api/gardener/schema/machine.ts';
 import { searchAttributes } from '../../api/names.ts';
 import { events, type Secret, secrets } from '../../kube/core.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
@@ -11,6 +12,7 @@ describe('secrets', () => {
   const canaries = {
     credentials: `canary-${randomBytes(8).toString('hex')}`,
     userData: `canary-${randomBytes(8).toString('hex')}`,
+    wrong: `canary-${randomBytes(8).toString('hex')}`,
   };
 
   beforeAll(async () => {
@@ -22,6 +24,8 @@ describe('secrets', () => {
     const userData = `#!/bin/sh\n# ${canaries.userData}\njoin <<BOOTSTRAP_TOKEN>> %3C%3CMACHINE_NAME%3E%3E <<BOOTSTRAP_TOKEN>>`;
     await millwright.putSecret('canary', { token: canaries.credentials, userData });
     await millwright.createClass('canary', { secretRef: { namespace: millwright.namespace, name: 'canary' } });
+    await millwright.putSecret('wrong', { token: canaries.wrong, userData });
+    await millwright.createClass('wrong', { secretRef: { namespace: millwright.namespace, name: 'wrong' } });
   });
   afterAll(async () => {
     await millwright?.stop();
@@ -44,6 +48,14 @@ describe('secrets', () => {
     await control.delete(machines, refused);
     await millwright.untilMachines(0, '');
     expect(await tokensOf([refused.uid])).toEqual([]);
+
+    // The cloud quotes the token that it refuses.
+    const quoted = await millwright.createMachine('wrong-token', { class: { kind: 'MachineClass', name: 'wrong' } });
+    const complains = ({ status }: Machine) =>
+      status?.lastOperation?.description?.includes('the token (hidden) is not accepted') === true;
+    const complaint = await millwright.untilMachine(quoted, 'complains of the token', complains);
+    await control.delete(machines, quoted);
+    await millwright.untilMachines(0, '');
 
     // No VM joins until the tokens have been looked at; one creation is refused, so that errors are scanned, too.
     await cloud.setFaults({ kind: 'hang', operation: 'create', effect: 'done' });
@@ -85,7 +97,8 @@ describe('secrets', () => {
     const metrics = await (await fetch(new URL('/metrics', processes[0]?.url))).text();
     expect(metrics).toContain('millwright_cloud_requests_waiting{provider="simulated"'); // what names credentials is scanned
     await control.delete(machineDeployments, { namespace, name: 'pool' });
-    const objects = [
+    const objects: unknown[] = [
+      complaint,
       await control.list(machines, { namespace }),
       await control.list(machineSets, { namespace }),
       await control.list(machineDeployments, { namespace }),
@@ -109,7 +122,7 @@ describe('secrets', () => {
       for (const text of seen) expect(text.includes(canary)).toBe(false);
     }
     const left = (await control.list(secrets, { namespace })).items.map(({ metadata }) => metadata.name);
-    expect(left.toSorted()).toEqual(['canary', 'pool']);
+    expect(left.toSorted()).toEqual(['canary', 'pool', 'wrong']);
   });
 });
 

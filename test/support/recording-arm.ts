@@ -24,6 +24,8 @@ export interface ArmAnswer {
   readonly status?: number;
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: unknown;
+  /** Instead of a body, as it is. */
+  readonly text?: string;
   /** Instead of a body: an error with this code. */
   readonly code?: string;
   readonly message?: string;
@@ -124,10 +126,11 @@ export async function startRecordingArm() {
   };
 }
 
-function send(response: ServerResponse, { status = 200, headers = {}, body, code, message = 'no' }: ArmAnswer): void {
+function send(response: ServerResponse, answer: ArmAnswer): void {
+  const { status = 200, headers = {}, body, text: given, code, message = 'no' } = answer;
   response.writeHead(code === undefined ? status : Math.max(status, 400), {
     'content-type': 'application/json',
     ...headers,
   });
-  response.end(JSON.stringify(code === undefined ? body : { error: { code, message } }));
+  response.end(given ?? JSON.stringify(code === undefined ? body : { error: { code, message } }));
 }

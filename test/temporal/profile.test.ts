@@ -50,6 +50,10 @@ Some_Header = 'of the profile'
 ${server}
 client_cert_data = '''${two.crt}'''
 client_key_data = '''${two.key}'''
+[profile.open]
+api_key = 'canary'
+[profile.open.tls]
+disabled = true
 [profile.broken]
 address = 'no-port'
 `;
@@ -111,12 +115,36 @@ describe("Temporal's configuration", () => {
 
   it('gives way to flags and variables of Millwright', () => {
     const env = { MILLWRIGHT_TEMPORAL_API_KEY: 'ours', TEMPORAL_API_KEY: 'theirs' };
-    const given = { temporalProfile: 'inline', temporalAddress: 'flag:1', temporalTls: 'false' };
+    const given = { temporalProfile: 'inline', temporalAddress: 'localhost:1', temporalTls: 'false' };
 
     expect(settings(given, { ...env, TEMPORAL_PROFILE: 'default' })).toEqual({
-      ...{ address: 'flag:1', namespace: 'elsewhere', apiKey: 'ours', tls: false },
+      ...{ address: 'localhost:1', namespace: 'elsewhere', apiKey: 'ours', tls: false },
       metadata: { 'some-header': 'of the profile' },
     });
+  });
+
+  it.each([
+    ['a flag', { temporalTls: 'false' }, { MILLWRIGHT_TEMPORAL_API_KEY: 'canary' }],
+    ['a variable', {}, { TEMPORAL_TLS: 'false', TEMPORAL_API_KEY: 'canary' }],
+    ['the profile', { temporalProfile: 'open' }, {}],
+    [
+      'a header',
+      {},
+      { TEMPORAL_GRPC_META_AUTHORIZATION: 'Bearer canary', TEMPORAL_PROFILE: 'inline', TEMPORAL_TLS: '0' },
+    ],
+  ])('is refused if it sends an API key in clear text, with the key or TLS from %s', (_, given, env) => {
+    const to = (temporalAddress: string) => () => settings({ ...given, temporalAddress }, env);
+
+    for (const address of ['temporal.example.com:7233', '10.0.0.1:7233', '127.example.com:7233', '[fd00::1]:7233']) {
+      expect(to(address)).toThrow(
+        `TLS to ${address} is off, and the API key for Temporal would be sent in clear text: give --temporal-tls=true, ` +
+          'or no API key (--temporal-api-key-file, MILLWRIGHT_TEMPORAL_API_KEY, TEMPORAL_API_KEY, or profile',
+      );
+      expect(to(address)).not.toThrow('canary');
+    }
+    for (const address of ['localhost:7233', '127.0.0.1:7233', '127.1.2.3:1', '[::1]:7233']) {
+      expect(to(address)()).toMatchObject({ address, tls: false });
+    }
   });
 
   it('may be absent', () => {

@@ -14,6 +14,14 @@ describe('readVm', () => {
     expect(readVm(answer)).toEqual({ state: 'running', providerID: vm.providerID, addresses: [], flavour: 7 });
   });
 
+  it('shortens texts for people to 2,000 characters', () => {
+    const long = 'x'.repeat(3_000);
+
+    expect(readVm({ ...vm, message: long })).toMatchObject({ message: expect.stringMatching(/^.{2000}$/) });
+    expect(readVm({ ...vm, state: long })).toMatchObject({ message: expect.stringMatching(/^.{2000}$/) });
+    expect(readClassVerdict({ problems: [long] })).toEqual({ problems: [expect.stringMatching(/^.{2000}$/)] });
+  });
+
   it.each([
     [null, 'state undefined: expected creating, uninitialized, running, failed'],
     ['vm-1', 'state undefined'],

@@ -1,5 +1,5 @@
 /** Checks what a provider answered: its worker may be in any language, and a schema is too large for a workflow. */
-import { failures } from '../../api/failures.ts';
+import { failures, shortened } from '../../api/failures.ts';
 import type { ClassVerdict, InterruptionPage, Vm, VmDeletion, VolumeIds } from '../../api/provider.ts';
 import type { Failure } from './failure.ts';
 
@@ -22,7 +22,7 @@ export function readVm(answer: unknown): Vm | Failure {
   if (vm.tags !== undefined && !isMapOfTexts(vm.tags)) {
     return unusable('ensureVm', 'tags', vm.tags, 'a map of strings');
   }
-  return vm as Vm;
+  return { ...(vm as Vm), ...(typeof vm.message === 'string' && { message: shortened(vm.message) }) };
 }
 
 /** The same for an answer to `deleteVm`. Nothing counts as gone before the answer is understood. */
@@ -46,7 +46,7 @@ export function readClassVerdict(answer: unknown): ClassVerdict | Failure {
   const hasTags = tags !== undefined && tags !== null;
   if (hasTags && !isMapOfTexts(tags)) return unusable('validateClass', 'tags', tags, 'a map of strings');
   return {
-    problems,
+    problems: problems.map(shortened),
     ...(hasTags && { tags }),
     ...(typeof listScope === 'string' && listScope !== '' && { listScope }),
     ...(interruptible === true && { interruptible }),
@@ -75,7 +75,7 @@ export function readVolumeIds(answer: unknown): Readonly<Record<string, string>>
 export function unusable(activity: string, field: string, value: unknown, accepted: string): Failure {
   const message = `the provider answered ${activity} with ${field} ${JSON.stringify(value)}: expected ${accepted}`;
   const { outcomeUnknown, blockedOn } = failures.Internal;
-  return { code: 'Internal', message, outcomeUnknown, blockedOn };
+  return { code: 'Internal', message: shortened(message), outcomeUnknown, blockedOn };
 }
 
 function isMapOfTexts(value: unknown): value is Record<string, string> {

@@ -16,6 +16,13 @@ describe('toFailure', () => {
     expect(Object.keys(blockers)).toContain(blockedOn);
   });
 
+  it('shortens the message of a provider to 2,000 characters', () => {
+    const { message } = toFailure(failed(ApplicationFailure.create({ message: 'no'.repeat(2_000) })));
+
+    expect(message).toHaveLength(2_000);
+    expect(message).toMatch(/… \(cut: there were 4000 characters\)$/);
+  });
+
   it('says how long the cloud asks to be left alone', () => {
     const failureOf = (retryAfterMs: unknown) =>
       toFailure(failed(ApplicationFailure.create({ type: 'Unavailable', message: 'no', details: [{ retryAfterMs }] })));

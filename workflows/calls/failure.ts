@@ -7,7 +7,7 @@ import {
   TemporalFailure,
   TimeoutFailure,
 } from '@temporalio/workflow';
-import { type FailureCode, failures, isFailureCode } from '../../api/failures.ts';
+import { type FailureCode, failures, isFailureCode, shortened } from '../../api/failures.ts';
 import type { Blocker } from '../../api/names.ts';
 
 /** A failed call to a provider or to Kubernetes. */
@@ -60,7 +60,7 @@ export function toFailure(error: TemporalFailure): Failure {
   const details = cause instanceof ApplicationFailure ? detailsOf(cause) : {};
   const { retryAfterMs, nothingMade, requestId, isThrottled, ...said } = details;
   return {
-    ...{ code, message: cause?.message ?? error.message, blockedOn, ...said },
+    ...{ code, message: shortened(cause?.message ?? error.message), blockedOn, ...said },
     ...(nothingMade ? { outcomeUnknown: false, nothingMade } : { outcomeUnknown }),
     ...(retryAfterMs !== undefined && { retryAfterMs }),
     ...(requestId !== undefined && { requestId }),

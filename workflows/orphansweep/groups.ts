@@ -78,9 +78,10 @@ function byName(a: SweptSource, b: SweptSource): number {
 }
 
 async function keyOf(source: SweptSource): Promise<{ key: string; failure?: Failure }> {
-  const { provider, object } = source;
+  const { provider, object, problem } = source;
   const alone = { key: `source ${object.uid}` };
-  if (provider === '') return { ...alone, failure: noProvider };
+  if (problem !== undefined) return { ...alone, failure: ofSource(problem) };
+  if (provider === '') return { ...alone, failure: ofSource('provider is empty: set it to the name of a provider') };
   const { answer, failure } = await ask(provider, () => cloudOf(provider).validateClass(scopeOf(source)));
   if (failure?.blockedOn === 'ProviderWorker') return { key: `no worker ${providerKey(provider)}`, failure };
   const { listScope }: { listScope?: unknown } = Object(answer);
@@ -89,9 +90,6 @@ async function keyOf(source: SweptSource): Promise<{ key: string; failure?: Fail
     : alone;
 }
 
-const noProvider: Failure = {
-  code: 'InvalidArgument',
-  message: 'provider is empty: set it to the name of a provider',
-  outcomeUnknown: false,
-  blockedOn: 'Source',
-};
+function ofSource(message: string): Failure {
+  return { code: 'InvalidArgument', message, outcomeUnknown: false, blockedOn: 'Source' };
+}

@@ -268,6 +268,7 @@ describe('orphanSweep', () => {
       swept('good'),
       swept('odd'),
       swept('homeless', '', { provider: '' }),
+      swept('foreign', 'foreign', { problem: 'secretRef.namespace is "other"' }),
       swept('endless'),
       swept('detached'),
     ];
@@ -288,12 +289,14 @@ describe('orphanSweep', () => {
       ['broken', 'Unauthenticated', 0],
       ['detached', 'Internal', 0],
       ['endless', 'Internal', 0],
+      ['foreign', 'InvalidArgument', 0],
       ['good', undefined, 1],
       ['homeless', 'InvalidArgument', 0],
       ['odd', 'Internal', 0],
     ]);
     expect(groups[1]?.error?.message).toContain('items.0.attachedTo');
-    expect(groups[5]?.error?.message).toContain('items.1.kind');
+    expect(groups[3]?.error?.message).toBe('secretRef.namespace is "other"');
+    expect(groups[6]?.error?.message).toContain('items.1.kind');
     expect(deletions.map((request) => request.origin?.name ?? '')).toEqual(['good']);
   });
 

@@ -1,10 +1,11 @@
 /** Requests to EC2, with the credentials of a class. */
 import { EC2Client, type ServiceInputTypes, type ServiceOutputTypes } from '@aws-sdk/client-ec2';
 import { DecodeAuthorizationMessageCommand, STSClient } from '@aws-sdk/client-sts';
-import { fromTokenFile } from '@aws-sdk/credential-provider-web-identity';
+import { fromWebToken } from '@aws-sdk/credential-provider-web-identity';
 import type { AwsCredentialIdentityProvider, Command } from '@smithy/types';
 import { z } from 'zod';
-import type { Refusal, Session } from '../kit/cloud.ts';
+import type { ConnectionHooks, Refusal, Session } from '../kit/cloud.ts';
+import { unreadable } from '../kit/errors.ts';
 import { ProviderError } from '../provider.ts';
 import type { AwsCredentials } from './credentials.ts';
 
@@ -26,12 +27,12 @@ export interface Ec2 {
 const timeoutMs = 15_000;
 
 /** @param given left out: those that the SDK finds for this process */
-export function connect({ region, endpoint }: Reach, given: AwsCredentials | undefined): Ec2 {
+export function connect({ region, endpoint }: Reach, given: AwsCredentials | undefined, hooks: ConnectionHooks): Ec2 {
   const common = {
     region,
     maxAttempts: 1, // the kit decides what is sent again
     requestHandler: { requestTimeout: timeoutMs, connectionTimeout: timeoutMs, throwOnRequestTimeout: true },
-    ...(given && { credentials: credentialsOf(given, region) }),
+    ...(given && { credentials: credentialsOf(given, region, hooks) }),
   };
   return {
     region,
@@ -41,22 +42,20 @@ export function connect({ region, endpoint }: Reach, given: AwsCredentials | und
   };
 }
 
-function credentialsOf(given: AwsCredentials, region: string): AwsCredentialIdentityProvider {
+function credentialsOf(
+  given: AwsCredentials,
+  region: string,
+  { onToken, readToken }: ConnectionHooks,
+): AwsCredentialIdentityProvider {
   if ('accessKeyId' in given) return async () => given;
-  const fromFile = fromTokenFile({ ...given, clientConfig: { region, maxAttempts: 1 } });
+  const { roleArn, webIdentityTokenFile } = given;
   return async () => {
-    try {
-      return await fromFile();
-    } catch (error) {
-      const { code } = FileError.safeParse(error).data ?? {};
-      if (code === undefined) throw error;
-      const message = `the token file ${given.webIdentityTokenFile} cannot be read (${code}): mount it into the worker`;
-      throw new ProviderError('Unauthenticated', message, { cause: error });
-    }
+    const webIdentityToken = await readToken(webIdentityTokenFile);
+    const found = await fromWebToken({ roleArn, webIdentityToken, clientConfig: { region, maxAttempts: 1 } })();
+    for (const token of [found.secretAccessKey, found.sessionToken ?? '']) onToken(token);
+    return found;
   };
 }
-
-const FileError = z.object({ code: z.string(), syscall: z.enum(['open', 'read']) });
 
 /** Sends one request. Throws as `Session.send` does, and says what is not allowed as far as that can be known. */
 export async function call<In extends ServiceInputTypes, Out extends ServiceOutputTypes>(
@@ -75,12 +74,19 @@ export async function call<In extends ServiceInputTypes, Out extends ServiceOutp
   }, action.startsWith('Describe'));
 }
 
-/** Errors of all clients of the SDK. */
+/** Errors of all clients of the SDK. Those of answers that cannot be read have no `$fault`. */
 const ServiceError = z.object({
   name: z.string(),
   message: z.string(),
-  $fault: z.string(),
+  $fault: z.string().optional(),
   $metadata: z.object({ httpStatusCode: z.int().optional(), requestId: z.string().optional() }),
+  $response: z
+    .object({ headers: z.record(z.string(), z.string()) })
+    .optional()
+    .catch(undefined),
+  $responseBodyText: z.string().optional(),
+  /** Of EC2 and STS: without a code where the answer has no error in their format. */
+  Error: z.object({ Code: z.string().optional() }).optional(),
 });
 
 /** What an answer of EC2 or STS says; undefined for any other error. */
@@ -91,8 +97,13 @@ export function refusalOf(error: unknown): Refusal | undefined {
   }
   const { data } = ServiceError.safeParse(error);
   if (data === undefined) return undefined;
-  const { httpStatusCode: status = 500, requestId } = data.$metadata;
-  return { code: data.name, message: data.message, status, requestId };
+  const { $metadata, $fault, $response, $responseBodyText: body, Error: own, name: code, message } = data;
+  const { httpStatusCode: status = 500, requestId } = $metadata;
+  const isReadable = $fault !== undefined && (own === undefined || own.Code !== undefined);
+  if (isReadable) return { code, message, status, requestId };
+  const { 'content-type': type, 'content-length': length } = $response?.headers ?? {};
+  const bytes = length === undefined ? body && Buffer.byteLength(body) : Number(length);
+  return { message: unreadable(bytes || undefined, type), status, requestId };
 }
 
 /** EC2 hides details in a text that only those may decode who have the right `sts:DecodeAuthorizationMessage`. */

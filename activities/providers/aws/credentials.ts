@@ -11,6 +11,8 @@ export const credentialKeys = [
   'roleARN',
 ] as const;
 
+export const secretKeys: readonly string[] = ['providerSecretAccessKey', 'secretAccessKey'];
+
 /** Keys of an account, or a role that a token of the workload's identity is exchanged for. */
 export type AwsCredentials =
   | { readonly accessKeyId: string; readonly secretAccessKey: string }

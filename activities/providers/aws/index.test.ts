@@ -20,6 +20,7 @@ import { hurried } from '../../../test/support/hurried.ts';
 import { inActivity } from '../../../test/support/in-activity.ts';
 import { type RecordingEc2, startRecordingEc2 } from '../../../test/support/recording-ec2.ts';
 import { refusal } from '../../../test/support/refusal.ts';
+import { createMask } from '../kit/masks.ts';
 import { createProvider } from '../kit/provider.ts';
 import type { CallContext, Provider, ProviderDeps } from '../provider.ts';
 import { awsCloud } from './index.ts';
@@ -706,6 +707,9 @@ describe('credentials', () => {
       dir = await mkdtemp(join(tmpdir(), 'aws-token-'));
       process.env.AWS_ENDPOINT_URL_STS = ec2.url;
     });
+    beforeEach(() => {
+      provider = makeProvider({ tokenFolder: dir });
+    });
     afterAll(async () => {
       delete process.env.AWS_ENDPOINT_URL_STS;
       await rm(dir, { recursive: true });
@@ -727,6 +731,22 @@ describe('credentials', () => {
         { RoleArn: 'arn:aws:iam::1:role/nodes', WebIdentityToken: 'a-token' },
       ]);
       expect(ec2.requests('DescribeInstances').map(({ signedBy }) => signedBy)).toEqual(['ASIAROLE']);
+    });
+
+    it('[invariant 8 partly] are hidden in an error that quotes them', async () => {
+      const workloadIdentityTokenFile = join(dir, 'token');
+      await writeFile(workloadIdentityTokenFile, 'a-token');
+      secrets['cloud'] = { workloadIdentityTokenFile, roleARN: 'arn:aws:iam::1:role/quoted' };
+      ec2.answer({
+        AssumeRoleWithWebIdentity: `<AssumeRoleWithWebIdentityResult><Credentials><AccessKeyId>ASIAROLE</AccessKeyId>
+          <SecretAccessKey>secret-of-role</SecretAccessKey><SessionToken>session-of-role</SessionToken>
+          <Expiration>2100-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleWithWebIdentityResult>`,
+        DescribeInstances: { code: 'InvalidParameterValue', message: 'ASIAROLE secret-of-role session-of-role' },
+      });
+
+      const message = await inActivity({}, async () => createMask()((await refusal(list())).message));
+
+      expect(message).toBe('the cloud answered 400: InvalidParameterValue: ASIAROLE (hidden) (hidden)');
     });
 
     it('are refused with the code of STS', async () => {
@@ -753,6 +773,25 @@ describe('credentials', () => {
         ),
       });
     });
+
+    it.each([
+      ['that of IAM roles for service accounts', '/var/run/secrets/eks.amazonaws.com/serviceaccount/token'],
+      ['that of the API server', '/var/run/secrets/kubernetes.io/serviceaccount/token'],
+    ])(
+      'are not those of the worker itself: its token file, %s, is refused before anything is sent',
+      async (_, path) => {
+        provider = makeProvider({ defaultCredentials: true });
+        secrets['cloud'] = { workloadIdentityTokenFile: path, roleARN: 'arn:aws:iam::1:role/worker' };
+        ec2.answer({});
+        const problem =
+          `workloadIdentityTokenFile is "${path}": name a file below /var/run/secrets/gardener.cloud, the folder of ` +
+          '--token-folder of the worker (looked in: garden/cloud)';
+
+        expect(await refusal(list())).toMatchObject({ code: 'InvalidArgument', message: problem });
+        expect(await provider.validateClass(awsScope(ec2.url), call())).toMatchObject({ problems: [problem] });
+        expect(ec2.requests()).toEqual([]);
+      },
+    );
 
     it('let the provider say what a policy denies, where STS may decode it', async () => {
       const decoded = JSON.stringify({

@@ -28,7 +28,7 @@ import type { Cloud, CloudItem, CloudPart, CloudVm, Session, Tags } from '../kit
 import { createProvider } from '../kit/provider.ts';
 import { type Provider, type ProviderDeps, ProviderError } from '../provider.ts';
 import { call, connect, type Ec2, type Reach, refusalOf } from './client.ts';
-import { AwsCredentials, credentialKeys } from './credentials.ts';
+import { AwsCredentials, credentialKeys, secretKeys } from './credentials.ts';
 import { errors } from './errors.ts';
 import { toRunInstances } from './run-instances.ts';
 import { AwsProviderSpec, AwsTags, ownershipPrefixes } from './schema.ts';
@@ -51,13 +51,15 @@ export const awsCloud: Cloud<AwsProviderSpec, Reach, AwsCredentials, Ec2> = {
   reach: z.object({ region, endpoint }),
   tags: z.object({ tags: AwsTags }).transform((spec) => ownership(spec.tags)),
   credentialKeys,
+  secretKeys,
+  tokenFileKey: 'workloadIdentityTokenFile',
   credentials: AwsCredentials,
   errors,
   refusalOf,
 
   endpointOf: (reach) => (reach.endpoint === undefined ? `ec2.${reach.region}` : new URL(reach.endpoint).origin),
   connect,
-  connectByDefault: (reach) => connect(reach, undefined),
+  connectByDefault: (reach, hooks) => connect(reach, undefined, hooks),
   asked: ({ machineType, networkInterfaces }) =>
     `${machineType} in ${networkInterfaces.map(({ subnetID }) => subnetID).join(', ')}`,
 

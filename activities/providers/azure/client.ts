@@ -12,7 +12,8 @@ import {
 } from '@azure/core-rest-pipeline';
 import { z } from 'zod';
 import { temporalNowMs } from '../../boundary.ts';
-import type { Cloud, CloudVm, CreationFailure, Refusal, Session } from '../kit/cloud.ts';
+import type { CloudVm, ConnectionHooks, CreationFailure, Refusal, Session } from '../kit/cloud.ts';
+import { unreadable } from '../kit/errors.ts';
 import { ProviderError } from '../provider.ts';
 import type { AzureCredentials } from './credentials.ts';
 import { findIdentity, identityOf, identityRefusalOf } from './identity.ts';
@@ -22,7 +23,6 @@ import type { AzureProviderSpec } from './schema.ts';
 export type Reach = Pick<AzureProviderSpec, 'resourceGroup' | 'cloudConfiguration'>;
 
 type CloudName = Reach['cloudConfiguration']['name'];
-type OnAllowance = Parameters<Cloud<never, never, never, never>['connect']>[2];
 
 /** A connection, and what it has learned that never changes. */
 export interface Arm {
@@ -59,17 +59,29 @@ export function endpointOf({ cloudConfiguration: { name } }: Reach): string {
   return given ? new URL(given).origin : endpoints[name];
 }
 
-export function connect(reach: Reach, given: AzureCredentials, onAllowance: OnAllowance): Arm {
-  return connectWith(reach, given.subscriptionId, identityOf(given, reach.cloudConfiguration.name), onAllowance);
+export function connect(reach: Reach, given: AzureCredentials, hooks: ConnectionHooks): Arm {
+  return connectWith(reach, given.subscriptionId, identityOf(given, reach.cloudConfiguration.name, hooks), hooks);
 }
 
 /** With what the environment of this process says. */
-export function connectByDefault(reach: Reach, onAllowance: OnAllowance): Arm {
+export function connectByDefault(reach: Reach, hooks: ConnectionHooks): Arm {
   const { subscriptionId, credential } = findIdentity(reach.cloudConfiguration.name);
-  return connectWith(reach, subscriptionId, credential, onAllowance);
+  return connectWith(reach, subscriptionId, credential, hooks);
 }
 
-function connectWith(reach: Reach, subscriptionId: string, credential: TokenCredential, onAllowance: OnAllowance): Arm {
+function connectWith(
+  reach: Reach,
+  subscriptionId: string,
+  source: TokenCredential,
+  { onAllowance, onToken }: ConnectionHooks,
+): Arm {
+  const credential: TokenCredential = {
+    async getToken(...asked) {
+      const found = await source.getToken(...asked);
+      if (found !== null) onToken(found.token);
+      return found;
+    },
+  };
   const endpoint = endpointOf(reach);
   const options = {
     endpoint,
@@ -82,8 +94,10 @@ function connectWith(reach: Reach, subscriptionId: string, credential: TokenCred
     pipeline.addPolicy({
       name: 'callPolicy',
       async sendRequest(request, next) {
-        prepare(request, endpoint);
+        const call = calls.getStore();
+        prepare(request, endpoint, call?.signal);
         const response = await next(request);
+        if (call !== undefined) call.answer = response;
         for (const allowance of allowancesOf(response)) onAllowance(allowance);
         return response;
       },
@@ -93,10 +107,17 @@ function connectWith(reach: Reach, subscriptionId: string, credential: TokenCred
   return { subscriptionId, resourceGroup, endpoint, compute, network, subnets: new Set(), plans: new Map() };
 }
 
-/** The signal of the call that a request is sent for: the SDK does not pass it to further pages. */
-const signals = new AsyncLocalStorage<AbortSignal>();
+/** What a request is sent for. */
+interface Call {
+  /** The SDK does not pass it to further pages. */
+  readonly signal: AbortSignal;
+  /** The last one: errors of the SDK quote answers that it cannot read, and leave out what pages say. */
+  answer?: PipelineResponse;
+}
 
-function prepare(request: PipelineRequest, endpoint: string): void {
+const calls = new AsyncLocalStorage<Call>();
+
+function prepare(request: PipelineRequest, endpoint: string, signal: AbortSignal | undefined): void {
   // Links of pages and operations come back from the workflow: no token goes anywhere else.
   if (new URL(request.url).origin !== endpoint) {
     throw new ProviderError(
@@ -104,7 +125,6 @@ function prepare(request: PipelineRequest, endpoint: string): void {
       `a link leads to ${new URL(request.url).origin} and not to ${endpoint}`,
     );
   }
-  const signal = signals.getStore();
   if (signal !== undefined) request.abortSignal = signal;
   request.timeout = timeoutMs;
 }
@@ -143,11 +163,19 @@ export async function call<T>(
   isRead = false,
 ): Promise<T> {
   return send(async () => {
+    const sent: Call = { signal };
     try {
-      return await signals.run(signal, act);
+      return await calls.run(sent, act);
     } catch (error) {
-      if (signal.aborted || !(error instanceof Error) || error.name !== 'AbortError') throw error;
-      throw new ProviderError('DeadlineExceeded', `the cloud at ${endpoint} did not answer in time`, { cause: error });
+      if (signal.aborted || !(error instanceof Error)) throw error;
+      if (error.name === 'AbortError') {
+        const message = `the cloud at ${endpoint} did not answer in time`;
+        throw new ProviderError('DeadlineExceeded', message, { cause: error });
+      }
+      const { answer } = sent;
+      if (answer === undefined || error instanceof ProviderError || identityRefusalOf(error) !== undefined) throw error;
+      const isReadable = answer.status < 300 && (!answer.bodyAsText || jsonOf(answer) !== undefined);
+      throw isReadable ? error : new ArmError(answer);
     }
   }, isRead);
 }
@@ -241,8 +269,7 @@ export async function request(arm: Arm, method: 'GET' | 'PUT', url: string, body
   });
   const answer = await arm.compute.pipeline.sendRequest(http, made);
   if (answer.status < 300) return jsonOf(answer);
-  const { error } = z.object({ error: ErrorBody }).safeParse(jsonOf(answer)).data ?? {};
-  throw new ArmError(answer, error);
+  throw new ArmError(answer);
 }
 
 function jsonOf(answer: PipelineResponse | undefined): unknown {
@@ -253,42 +280,35 @@ function jsonOf(answer: PipelineResponse | undefined): unknown {
   }
 }
 
-const ErrorBody = z.object({ code: z.string().optional(), message: z.string().optional() });
+const Reason = z.object({ code: z.string(), message: z.string() });
+const ErrorBody = z.union([z.object({ error: Reason }).transform(({ error }) => error), Reason]);
 
-/** As the errors of the SDK are. */
-class ArmError extends Error {
-  readonly statusCode: number;
+/** An answer that is an error, or cannot be read. */
+export class ArmError extends Error {
   readonly code: string | undefined;
   readonly response: PipelineResponse;
 
-  constructor(response: PipelineResponse, error: z.infer<typeof ErrorBody> | undefined) {
-    super(error?.message ?? 'no message');
-    this.statusCode = response.status;
-    this.code = error?.code;
+  constructor(response: PipelineResponse) {
+    const { code, message } = ErrorBody.safeParse(jsonOf(response)).data ?? {};
+    const bytes = Buffer.byteLength(response.bodyAsText ?? '');
+    super(message ?? unreadable(bytes, response.headers.get('content-type')));
+    this.code = code;
     this.response = response;
   }
 }
-
-const RestError = z.object({
-  message: z.string(),
-  statusCode: z.int(),
-  code: z.string().optional(),
-  response: z.custom<PipelineResponse>().optional(),
-});
 
 /** What an answer of ARM or of Entra ID says; undefined for any other error. */
 export function refusalOf(error: unknown): Refusal | undefined {
   const ofIdentity = identityRefusalOf(error);
   if (ofIdentity !== undefined) return ofIdentity;
-  const { data } = RestError.safeParse(error);
-  if (data === undefined) return undefined;
-  const { statusCode: status, message, code, response } = data;
-  const retryAfter = Number(response?.headers.get('retry-after') ?? Number.NaN);
+  if (!(error instanceof ArmError)) return undefined;
+  const { message, code, response } = error;
+  const retryAfter = Number(response.headers.get('retry-after') ?? Number.NaN);
   return {
     code: qualify(code, message),
     message,
-    status,
-    requestId: response?.headers.get('x-ms-correlation-request-id') ?? response?.headers.get('x-ms-request-id'),
+    status: response.status,
+    requestId: response.headers.get('x-ms-correlation-request-id') ?? response.headers.get('x-ms-request-id'),
     ...(retryAfter > 0 && { retryAfterMs: retryAfter * 1_000 }),
   };
 }

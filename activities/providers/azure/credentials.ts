@@ -14,6 +14,8 @@ export const credentialKeys = [
   'azureTenantId',
 ] as const;
 
+export const secretKeys: readonly string[] = ['clientSecret', 'azureClientSecret'];
+
 /** An application in Entra ID, with its secret or a token that is exchanged. */
 export type AzureCredentials = {
   readonly clientId: string;

@@ -1,14 +1,15 @@
 /** What an error of Azure becomes. */
 
-import { createHttpHeaders } from '@azure/core-rest-pipeline';
+import { createHttpHeaders, createPipelineRequest } from '@azure/core-rest-pipeline';
 import { describe, expect, it } from '@jest/globals';
 import { readError } from '../kit/errors.ts';
-import { allowancesOf, refusalOf } from './client.ts';
+import { ArmError, allowancesOf, refusalOf } from './client.ts';
 import { errors } from './errors.ts';
 
-/** As the SDK throws it. */
-function thrown(statusCode: number, code: string | undefined, message = 'no', headers: Record<string, string> = {}) {
-  return Object.assign(new Error(message), { statusCode, code, response: { headers: createHttpHeaders(headers) } });
+function thrown(status: number, code: string | undefined, message = 'no', headers: Record<string, string> = {}) {
+  const bodyAsText = code === undefined ? '' : JSON.stringify({ error: { code, message } });
+  const request = createPipelineRequest({ url: 'https://management.azure.com' });
+  return new ArmError({ request, status, headers: createHttpHeaders(headers), bodyAsText });
 }
 
 const judge = (error: unknown) =>

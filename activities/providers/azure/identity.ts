@@ -7,6 +7,7 @@ import {
   AuthenticationRequiredError,
   AzureAuthorityHosts,
   ChainedTokenCredential,
+  ClientAssertionCredential,
   ClientSecretCredential,
   CredentialUnavailableError,
   EnvironmentCredential,
@@ -14,7 +15,7 @@ import {
   WorkloadIdentityCredential,
 } from '@azure/identity';
 import { z } from 'zod';
-import type { Refusal } from '../kit/cloud.ts';
+import type { ConnectionHooks, Refusal } from '../kit/cloud.ts';
 import { ProviderError } from '../provider.ts';
 import type { AzureCredentials } from './credentials.ts';
 import type { AzureProviderSpec } from './schema.ts';
@@ -37,16 +38,17 @@ function optionsOf(cloud: CloudName) {
   };
 }
 
-export function identityOf(given: AzureCredentials, cloud: CloudName): TokenCredential {
+export function identityOf(
+  given: AzureCredentials,
+  cloud: CloudName,
+  { readToken }: Pick<ConnectionHooks, 'readToken'>,
+): TokenCredential {
   const { tenantId, clientId } = given;
   const options = optionsOf(cloud);
   const credential =
     'clientSecret' in given
       ? new ClientSecretCredential(tenantId, clientId, given.clientSecret, options)
-      : named(
-          new WorkloadIdentityCredential({ ...options, tenantId, clientId, tokenFilePath: given.tokenFile }),
-          given.tokenFile,
-        );
+      : new ClientAssertionCredential(tenantId, clientId, () => readToken(given.tokenFile), options);
   return explained(credential, options.authorityHost, tenantId);
 }
 
@@ -62,7 +64,9 @@ function explained(credential: TokenCredential, authorityHost: string, tenantId:
       try {
         return await credential.getToken(scopes, options);
       } catch (error) {
-        if (!(error instanceof Error) || !error.message.includes('endpoints_resolution_error')) throw error;
+        if (!(error instanceof Error)) throw error;
+        if (error.cause instanceof ProviderError) throw error.cause; // of the token file
+        if (!error.message.includes('endpoints_resolution_error')) throw error;
         const url = new URL(`${encodeURIComponent(tenantId)}/v2.0/.well-known/openid-configuration`, authorityHost);
         const signal = AbortSignal.timeout(tenantTimeoutMs);
         const status = await fetch(url, { signal }).then(
@@ -73,22 +77,6 @@ function explained(credential: TokenCredential, authorityHost: string, tenantId:
           throw new ProviderError('Unavailable', `Entra ID at ${url.origin} does not answer`, { cause: error });
         }
         const message = `Entra ID knows no tenant ${tenantId}: correct tenantID`;
-        throw new ProviderError('Unauthenticated', message, { cause: error });
-      }
-    },
-  };
-}
-
-/** Says which file cannot be read. */
-function named(credential: TokenCredential, file: string): TokenCredential {
-  return {
-    async getToken(scopes, options) {
-      try {
-        return await credential.getToken(scopes, options);
-      } catch (error) {
-        if (!(error instanceof Error) || !/ENOENT|EACCES|EISDIR|No content on the file/.test(error.message))
-          throw error;
-        const message = `the token file ${file} cannot be read: mount it into the worker`;
         throw new ProviderError('Unauthenticated', message, { cause: error });
       }
     },
@@ -118,13 +106,16 @@ const Caused = z.object({
   cause: z.object({ errorCode: z.string().optional(), status: z.int().optional() }).optional(),
 });
 
+/** MSAL's codes of answers that are not in the format of Entra ID, which it quotes. */
+const unreadableCodes = ['unknown_error', 'client_error', 'server_error'];
+
 /** What Entra ID says; undefined for any other error. It names the application and what is wrong, and no secret. */
 export function identityRefusalOf(error: unknown): Refusal | undefined {
   if (error instanceof AuthenticationError) {
     const { errorDescription, error: reason, correlationId } = error.errorResponse;
     return {
       code: error.name,
-      message: errorDescription ?? reason,
+      message: errorDescription?.split('\n\n')[0] ?? reason, // an answer that the SDK cannot read comes after that
       status: error.statusCode,
       requestId: correlationId,
     };
@@ -136,8 +127,10 @@ export function identityRefusalOf(error: unknown): Refusal | undefined {
   if (errorCode === 'network_error') {
     return { code: 'ServiceUnavailable', message: 'Entra ID does not answer', status: 503 };
   }
-  const [, description = error.message] =
-    /Description: (.*?)(?: Trace ID| - Correlation ID|$)/.exec(error.message) ?? [];
+  const isReadable = errorCode === undefined || !unreadableCodes.includes(errorCode);
+  const [, description] =
+    (isReadable && /Description: (.*?)(?:\s+Trace ID| - Correlation ID|$)/s.exec(error.message)) || [];
+  const message = description ?? `Entra ID gives neither a token nor a reason${errorCode ? ` (${errorCode})` : ''}`;
   const isBusy = status === 429 || status >= 500;
-  return { code: isBusy ? 'ServiceUnavailable' : error.name, message: description, status };
+  return { code: isBusy ? 'ServiceUnavailable' : error.name, message, status };
 }

@@ -22,6 +22,7 @@ import {
   startRecordingArm,
 } from '../../../test/support/recording-arm.ts';
 import { refusal } from '../../../test/support/refusal.ts';
+import { createMask } from '../kit/masks.ts';
 import { createProvider } from '../kit/provider.ts';
 import type { CallContext, Provider, ProviderDeps } from '../provider.ts';
 import { azureCloud } from './index.ts';
@@ -715,6 +716,16 @@ describe('credentials', () => {
     expect(arm.requests().map(({ headers }) => headers.authorization)).toEqual(['Bearer token-1', 'Bearer token-1']);
   });
 
+  it('[invariant 8 partly] are exchanged for a token that an error which quotes it hides', async () => {
+    arm.answer({
+      'GET virtualMachines': ({ headers }) => ({ code: 'InvalidParameter', message: String(headers.authorization) }),
+    });
+
+    const message = await inActivity({}, async () => createMask()((await refusal(listing())).message));
+
+    expect(message).toBe('the cloud answered 400: InvalidParameter: Bearer (hidden)');
+  });
+
   it('may have the older names of machine-controller-manager, and be of another cloud', async () => {
     const {
       clientID: azureClientId,
@@ -752,6 +763,23 @@ describe('credentials', () => {
       code: 'Unauthenticated',
       message: expect.stringContaining('AADSTS7000215'),
     });
+  });
+
+  it.each([
+    'root:x db_password=hunter2',
+    '{"error":"invalid_client"}',
+    '{"message":"hunter2"}',
+    '{"error":{"message":"hunter2"}}',
+  ])('are refused without a word of the answer %s, which is not in the format of Entra ID', async (text) => {
+    arm.answer({ token: { status: 401, text, headers: { 'content-type': 'text/plain' } } });
+
+    const { code, message } = await refusal(listing());
+
+    expect([code, message]).toEqual([
+      'Unauthenticated',
+      expect.stringContaining('(credentials of Secret garden/cloud)'),
+    ]);
+    expect(message).not.toMatch(/hunter2|Headers/);
   });
 
   it('of a tenant that does not exist are Unauthenticated, with the Secret that has them', async () => {
@@ -794,6 +822,9 @@ describe('credentials', () => {
     beforeAll(async () => {
       dir = await mkdtemp(join(tmpdir(), 'azure-token-'));
     });
+    beforeEach(() => {
+      provider = makeProvider({ tokenFolder: dir });
+    });
     afterAll(() => rm(dir, { recursive: true }));
 
     it('are the token in the file', async () => {
@@ -812,10 +843,22 @@ describe('credentials', () => {
       expect(await refusal(listing())).toMatchObject({
         code: 'Unauthenticated',
         message: expect.stringContaining(
-          `the token file ${workloadIdentityTokenFile} cannot be read: mount it into the worker`,
+          `the token file ${workloadIdentityTokenFile} cannot be read (ENOENT): mount it into the worker`,
         ),
       });
     });
+  });
+
+  it('of the workload identity of the worker itself are refused before anything is sent', async () => {
+    const { clientSecret: _, ...others } = credentials;
+    secrets['cloud'] = { ...others, workloadIdentityTokenFile: '/var/run/secrets/azure/tokens/azure-identity-token' };
+    arm.answer({});
+
+    expect(await refusal(listing())).toMatchObject({
+      code: 'InvalidArgument',
+      message: expect.stringContaining('name a file below /var/run/secrets/gardener.cloud'),
+    });
+    expect([...arm.grants(), ...arm.names()]).toEqual([]);
   });
 
   it('of the environment are used where that is allowed, no Secret has any, and the subscription is named', async () => {

@@ -24,7 +24,7 @@ import {
   refusalOf,
   start,
 } from './client.ts';
-import { AzureCredentials, credentialKeys } from './credentials.ts';
+import { AzureCredentials, credentialKeys, secretKeys } from './credentials.ts';
 import { errors } from './errors.ts';
 import { findPlan } from './marketplace.ts';
 import { AzureProviderSpec, AzureTags, ownershipPrefixes } from './schema.ts';
@@ -52,6 +52,8 @@ export const azureCloud: Cloud<AzureProviderSpec, Reach, AzureCredentials, Arm> 
   reach: z.object({ resourceGroup, cloudConfiguration }),
   tags: z.object({ tags: AzureTags }).transform((spec) => ownership(spec.tags)),
   credentialKeys,
+  secretKeys,
+  tokenFileKey: 'workloadIdentityTokenFile',
   credentials: AzureCredentials,
   errors,
   refusalOf,

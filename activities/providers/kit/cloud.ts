@@ -91,11 +91,21 @@ export interface Interruptions<Spec, Client> {
   list(session: Session<Client>, tags: Tags, page: string | undefined): Promise<InterruptionPage>;
 }
 
+/** What a connection calls. */
+export interface ConnectionHooks {
+  /** With what the cloud says that it will still take, before it throttles. */
+  onAllowance(allowance: Allowance): void;
+  /** With each token, or other secret, that the credentials were exchanged for: it is hidden in errors and texts. */
+  onToken(token: string): void;
+  /** Reads the file of `tokenFileKey`, and hides its content. Throws ProviderError. */
+  readToken(path: string): Promise<string>;
+}
+
 /** An error answer of a cloud. */
 export interface Refusal {
   /** The cloud's own code. Left out where the answer has none, for example as a proxy in between made it. */
   readonly code?: string | undefined;
-  /** In the cloud's words; holds no secret. */
+  /** In the cloud's words; holds no secret. Of an answer that is not in the cloud's format: see `unreadable`. */
   readonly message: string;
   /** HTTP status. */
   readonly status: number;
@@ -125,6 +135,10 @@ export interface Cloud<Spec extends { tags: Tags }, Reach, Credentials, Client> 
   /** Tags of `providerSpec` that all VMs of this installation have, and no others. */
   readonly tags: z.ZodType<Tags>;
   readonly credentialKeys: readonly string[];
+  /** Those of `credentialKeys` whose values are secret. The values of all keys that are not in `credentialKeys` are. */
+  readonly secretKeys: readonly string[];
+  /** The one of `credentialKeys` that names a token file in the worker. Left out: there is none. */
+  readonly tokenFileKey?: string;
   /** Checks the `credentialKeys` that the Secrets have, without white space around them. A message quotes no value. */
   readonly credentials: z.ZodType<Credentials>;
   /** Failure code of each of the cloud's error codes. `Throttled`: it did nothing, and wants fewer requests. */
@@ -132,10 +146,9 @@ export interface Cloud<Spec extends { tags: Tags }, Reach, Credentials, Client> 
 
   /** Where requests go, for people and as a label of metrics: an address, or a region. */
   endpointOf(reach: Reach): string;
-  /** @param onAllowance to be called with what the cloud says that it will still take, before it throttles */
-  connect(reach: Reach, credentials: Credentials, onAllowance: (allowance: Allowance) => void): Client;
+  connect(reach: Reach, credentials: Credentials, hooks: ConnectionHooks): Client;
   /** With the credentials that the cloud's SDK finds for this process. Left out: it finds none. */
-  connectByDefault?(reach: Reach, onAllowance: (allowance: Allowance) => void): Client;
+  connectByDefault?(reach: Reach, hooks: ConnectionHooks): Client;
   /** What a class asks for and where, for people where there is no room: `m5.large in subnet-1`. */
   asked?(spec: Spec): string;
   /** What an error of the client says; undefined for one that is no answer of the cloud. */

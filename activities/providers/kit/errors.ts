@@ -43,6 +43,16 @@ export function readError<Reach>(
   return { error, isThrottled: known === 'Throttled' };
 }
 
+/**
+ * What is said of an answer that is not in the cloud's own format. Nothing of the body: a class or a Secret may name
+ * the server, which may be any.
+ * @param bytes undefined: not known
+ */
+export function unreadable(bytes: number | undefined, contentType = ''): string {
+  const [type = 'an unknown type'] = /^[\w.+-]{1,40}\/[\w.+-]{1,40}/.exec(contentType) ?? [];
+  return `the answer is not in the cloud's format (${bytes === undefined ? '' : `${bytes} bytes of `}${type})`;
+}
+
 /** What became of a creation that the cloud had accepted. A code that the cloud's table lacks is `Internal`. */
 export function readCreationFailure(
   { errors }: Pick<Cloud<never, never, never, never>, 'errors'>,

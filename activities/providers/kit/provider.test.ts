@@ -69,11 +69,12 @@ function startFake({
     reach: z.object({}),
     tags: z.object({ tags: z.record(z.string(), z.string()) }).transform((spec) => spec.tags),
     credentialKeys: ['key'],
+    secretKeys: ['key'],
     credentials: z.object({ key: z.string() }),
     errors: { Forbidden: 'PermissionDenied', NoRoom: 'ResourceExhausted', NotFound: 'NotFound', Slow: 'Throttled' },
     refusalOf: (error) => (error instanceof Answer ? error.refusal : undefined),
     endpointOf: () => 'fake',
-    connect(_, { key }, onAllowance) {
+    connect(_, { key }, { onAllowance }) {
       clients.push(key);
       allow = onAllowance;
       return { key };

@@ -367,6 +367,8 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
   }
 
   return {
+    plainKeys: cloud.credentialKeys.filter((key) => !cloud.secretKeys.includes(key)),
+
     async ensureVm(request, context) {
       const mayExist = request.outcomeUnknown || context.attempt > 1;
       let isMade = mayExist;

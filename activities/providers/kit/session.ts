@@ -1,11 +1,14 @@
 /** Who calls a cloud with what, and how fast. */
 import { createHash } from 'node:crypto';
+import { standardTokenFolder } from '../../../api/names.ts';
 import type { SecretRef } from '../../../api/provider.ts';
 import { inOurWords, parseOrRefuse } from '../problems.ts';
 import { type ProviderDeps, ProviderError } from '../provider.ts';
-import type { Cloud, Session, Tags } from './cloud.ts';
+import type { Cloud, ConnectionHooks, Session, Tags } from './cloud.ts';
 import { readError } from './errors.ts';
+import { hideTokens } from './masks.ts';
 import { createRequestRate, type Priority, type Turns } from './request-rate.ts';
+import { readTokenFile, tokenFileProblem } from './token-file.ts';
 
 /** Part of every request of the contract. */
 export interface CloudScope {
@@ -21,6 +24,8 @@ export interface CallSession<Client> extends Session<Client> {
 
 interface Connection<Client> {
   readonly client: Client;
+  /** The last ones that the credentials were exchanged for. */
+  readonly tokens: readonly string[];
   readonly rate: Turns;
   usedMs: number;
 }
@@ -36,7 +41,10 @@ const admissionMs = 5_000;
 /** The same for its further requests, and for all that one which is throttled takes, ms: the call has its slot. */
 const patienceMs = 30_000;
 
-type MakeClient<Reach, Client> = (reach: Reach, onAllowance: Turns['allowed']) => Client;
+/** How many tokens of a connection are hidden: those of some exchanges, as requests may use the one before. */
+const mostTokens = 10;
+
+type MakeClient<Reach, Client> = (reach: Reach, hooks: ConnectionHooks) => Client;
 
 /** What the Secrets of a request say. */
 interface Keys {
@@ -52,9 +60,10 @@ interface Keys {
 /** Opens sessions with a cloud. Machines whose classes reach the same place with the same credentials share a rate. */
 export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, Client>(
   cloud: Cloud<Spec, Reach, Credentials, Client>,
-  { readSecret, onRequestRate, onRequest, defaultCredentials = false }: ProviderDeps,
+  { readSecret, onRequestRate, onRequest, defaultCredentials = false, tokenFolder = standardTokenFolder }: ProviderDeps,
 ) {
   const connections = new Map<string, Connection<Client>>();
+  const { tokenFileKey = '' } = cloud;
 
   /** The credentials' keys; those of a later Secret win. */
   async function readKeys(refs: readonly SecretRef[], signal: AbortSignal): Promise<Keys> {
@@ -83,8 +92,15 @@ export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, 
     if (defaultCredentials && connectByDefault !== undefined && holders.length === 0 && !isIncomplete)
       return { problems: [], makeClient: connectByDefault };
     const { data, error } = cloud.credentials.safeParse(keys, { error: inOurWords });
-    if (error) return { problems: error.issues.map(({ message }) => `${message} (looked in: ${looked || 'none'})`) };
-    return { problems: [], makeClient: (reach, onAllowance) => cloud.connect(reach, data, onAllowance) };
+    const path = keys[tokenFileKey];
+    const ofFile = path === undefined ? undefined : tokenFileProblem({ key: tokenFileKey, path, folder: tokenFolder });
+    const problems = [
+      ...(error?.issues.map(({ message }) => message) ?? []),
+      ...(ofFile === undefined ? [] : [ofFile]),
+    ];
+    if (error || ofFile !== undefined)
+      return { problems: problems.map((problem) => `${problem} (looked in: ${looked || 'none'})`) };
+    return { problems: [], makeClient: (reach, hooks) => cloud.connect(reach, data, hooks) };
   }
 
   function connect(reach: Reach, { keys, holders }: Keys, makeClient: MakeClient<Reach, Client>): Connection<Client> {
@@ -99,7 +115,15 @@ export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, 
       return known;
     }
     const rate = createRequestRate(cloud.rateLimit);
-    const connection = { client: makeClient(reach, rate.allowed), rate, usedMs: nowMs };
+    const tokens: string[] = [];
+    const onToken = (token: string) => void tokens.splice(0, tokens.push(token) - mostTokens);
+    const readToken = async (path: string) => {
+      const token = await readTokenFile({ key: tokenFileKey, path, folder: tokenFolder });
+      onToken(token);
+      return token;
+    };
+    const client = makeClient(reach, { onAllowance: rate.allowed, onToken, readToken });
+    const connection = { client, tokens, rate, usedMs: nowMs };
     connections.set(id, connection);
     const labels = {
       provider: cloud.scheme,
@@ -120,7 +144,8 @@ export function createSessions<Spec extends { tags: Tags }, Reach, Credentials, 
       const found = await readKeys(request.credentials, signal);
       const { problems, makeClient } = judgeKeys(found);
       if (makeClient === undefined) throw new ProviderError('InvalidArgument', problems.join('; '));
-      const { client, rate } = connect(reach, found, makeClient);
+      const { client, tokens, rate } = connect(reach, found, makeClient);
+      hideTokens(tokens);
       const labels = { provider: cloud.scheme, endpoint: cloud.endpointOf(reach) };
       let isAdmitted = false;
 

@@ -1,5 +1,5 @@
 /** Requests to OpenStack, with the credentials of a class. */
-import type { Session } from '../kit/cloud.ts';
+import type { ConnectionHooks, Session } from '../kit/cloud.ts';
 import { ProviderError } from '../provider.ts';
 import { createOpenstack, NoAnswerError, type Openstack, type Page, type Query } from './client/index.ts';
 import type { OpenstackCredentials } from './credentials.ts';
@@ -19,8 +19,13 @@ export interface Connection {
 /** nova and cinder take their time, and proxies in front of them give them as long, ms. */
 const timeoutMs = 60_000;
 
-export function connect({ spec: { region } }: Reach, { authUrl, credentials, tls }: OpenstackCredentials): Connection {
-  return { region, openstack: createOpenstack({ authUrl, credentials, region, tls, timeoutMs }), ids: new Map() };
+export function connect(
+  { spec: { region } }: Reach,
+  { authUrl, credentials, tls }: OpenstackCredentials,
+  { onToken }: ConnectionHooks,
+): Connection {
+  const openstack = createOpenstack({ authUrl, credentials, region, tls, timeoutMs, onToken });
+  return { region, openstack, ids: new Map() };
 }
 
 /** Sends one request. Throws as `Session.send` does. @param isRead it changes nothing in the cloud */

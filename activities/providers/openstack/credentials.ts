@@ -23,6 +23,8 @@ export const credentialKeys = [
   'insecure',
 ] as const;
 
+export const secretKeys: readonly string[] = ['password', 'applicationCredentialSecret', 'clientKey'];
+
 /** Where to log in, as whom. */
 export interface OpenstackCredentials {
   readonly authUrl: string;

@@ -2,6 +2,7 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import type { DeleteVmRequest } from '../../../api/provider.ts';
 import { hurried } from '../../../test/support/hurried.ts';
+import { inActivity } from '../../../test/support/in-activity.ts';
 import {
   openstackCreation,
   openstackScope,
@@ -14,6 +15,7 @@ import {
 } from '../../../test/support/openstack.ts';
 import { type RecordingOpenstack, startRecordingOpenstack } from '../../../test/support/recording-openstack.ts';
 import { refusal } from '../../../test/support/refusal.ts';
+import { createMask } from '../kit/masks.ts';
 import { createProvider } from '../kit/provider.ts';
 import type { CallContext, Provider } from '../provider.ts';
 import { openstackCloud } from './index.ts';
@@ -62,6 +64,21 @@ const deletion = (changes: Partial<DeleteVmRequest> = {}): DeleteVmRequest => {
 };
 const whats = () => cloud.requests().map(({ what }) => what);
 const sent = (what: string) => cloud.requests(what).map(({ json }) => json);
+
+it('[invariant 8 partly] a refusal that quotes the token hides it, also for a call that did not fetch it', async () => {
+  const quote = (header: unknown) => refused(403, 'forbidden', `no role for ${header}`);
+  cloud.answer({ ...empty, 'GET compute/servers/detail': ({ headers }) => quote(headers['x-auth-token']) });
+  const listing = () =>
+    inActivity({}, async () => {
+      const { message } = await refusal(provider.listVms(openstackScope(), call()));
+      return createMask()(message);
+    });
+
+  for (const message of [await listing(), await listing()]) {
+    expect(message).toBe('the cloud answered 403: forbidden: compute: no role for (hidden)');
+  }
+  expect(cloud.logins()).toHaveLength(1);
+});
 
 describe('ensureVm', () => {
   it('answers the server with the name and UID of the Machine, and makes none', async () => {

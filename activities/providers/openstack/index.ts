@@ -10,7 +10,7 @@ import { type Provider, type ProviderDeps, ProviderError } from '../provider.ts'
 import type { Openstack, Page, Query } from './client/index.ts';
 import { all, type Connection, call, connect, find, type Reach, read } from './connection.ts';
 import { createServer } from './create.ts';
-import { credentialKeys, OpenstackCredentials } from './credentials.ts';
+import { credentialKeys, OpenstackCredentials, secretKeys } from './credentials.ts';
 import { errors, refusalOf } from './errors.ts';
 import {
   changedPortTags,
@@ -49,6 +49,7 @@ export const openstackCloud: Cloud<OpenstackProviderSpec, Reach, OpenstackCreden
   reach: z.preprocess(withoutBlanks, Region),
   tags: Tagged.transform(({ spec }) => ownershipOf(spec.tags)),
   credentialKeys,
+  secretKeys,
   credentials: OpenstackCredentials,
   errors,
   refusalOf,

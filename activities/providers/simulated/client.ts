@@ -1,6 +1,5 @@
 import { Agent, request } from 'undici';
 import type { z } from 'zod';
-import { ProviderError } from '../provider.ts';
 import { CloudPage, CloudPart, CloudVm, type CreateVmBody, type PartKind } from './schema.ts';
 
 /** Where a cloud is and what it accepts. */
@@ -9,26 +8,26 @@ export interface CloudAccess {
   readonly token: string;
 }
 
-/** An error answer of the cloud. */
+interface Answer {
+  readonly status: number;
+  readonly requestId?: string | undefined;
+  /** Header of that name, s. */
+  readonly retryAfter?: string | undefined;
+  /** The JSON; undefined where it is none. */
+  readonly body: unknown;
+  /** Of the body. */
+  readonly bytes: number;
+  readonly contentType?: string | undefined;
+}
+
+/** An answer of the cloud that is an error, or cannot be read. */
 export class AnswerError extends Error {
   override readonly name = 'AnswerError';
-  readonly status: number;
-  readonly requestId: string | undefined;
-  /** Header of that name, s. */
-  readonly retryAfter: string | undefined;
-  readonly body: unknown;
+  readonly answer: Answer;
 
-  constructor({
-    status,
-    requestId,
-    retryAfter,
-    body,
-  }: Pick<AnswerError, 'status' | 'requestId' | 'retryAfter' | 'body'>) {
-    super(`the cloud answered ${status}`);
-    this.status = status;
-    this.requestId = requestId;
-    this.retryAfter = retryAfter;
-    this.body = body;
+  constructor(answer: Answer) {
+    super(`the cloud answered ${answer.status}`);
+    this.answer = answer;
   }
 }
 
@@ -92,18 +91,21 @@ function pathOf(kind: string, id: string): string {
 
 type Method = 'GET' | 'POST' | 'DELETE';
 
-/**
- * The JSON of the answer; undefined for a resource that is not there. Throws AnswerError, or what a connection fails
- * with.
- */
+/** The answer; undefined for a resource that is not there. Throws AnswerError, or what a connection fails with. */
 async function call(access: CloudAccess, method: Method, path: string, signal: AbortSignal, body?: unknown) {
   const answer = await send(access, method, path, signal, body);
   if (answer.status === 404 && /^\/v1\/\w+\//.test(path)) return undefined;
   if (answer.status >= 300) throw new AnswerError(answer);
-  return answer.body;
+  return answer;
 }
 
-async function send(access: CloudAccess, method: Method, path: string, signal: AbortSignal, body?: unknown) {
+async function send(
+  access: CloudAccess,
+  method: Method,
+  path: string,
+  signal: AbortSignal,
+  body?: unknown,
+): Promise<Answer> {
   signal.throwIfAborted();
   const answer = await request(new URL(path, access.endpoint), {
     method,
@@ -112,19 +114,21 @@ async function send(access: CloudAccess, method: Method, path: string, signal: A
     headers: { authorization: `Bearer ${access.token}`, 'content-type': 'application/json' },
     ...(body !== undefined && { body: JSON.stringify(body) }),
   });
+  const text = await answer.body.text();
   return {
     status: answer.statusCode,
     requestId: oneHeader(answer.headers['x-request-id']),
     retryAfter: oneHeader(answer.headers['retry-after']),
-    body: parseJson(await answer.body.text()),
+    body: parseJson(text),
+    bytes: Buffer.byteLength(text),
+    contentType: oneHeader(answer.headers['content-type']),
   };
 }
 
-function read<T>(schema: z.ZodType<T>, answer: unknown): T {
-  const { data, error } = schema.safeParse(answer);
-  if (data === undefined)
-    throw new ProviderError('Unknown', `the cloud's answer is not as expected: ${error?.message}`);
-  return data;
+function read<T>(schema: z.ZodType<T>, answer: Answer | undefined): T {
+  const { data } = schema.safeParse(answer?.body);
+  if (data !== undefined) return data;
+  throw new AnswerError(answer ?? { status: 404, body: undefined, bytes: 0 });
 }
 
 function oneHeader(value: string | string[] | undefined): string | undefined {

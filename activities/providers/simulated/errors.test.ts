@@ -17,7 +17,7 @@ const answers = [
 for (const [status, cloudCode, code] of answers) {
   it(`makes ${code} of ${cloudCode}`, () => {
     const body = { error: { code: cloudCode, message: 'no' } };
-    const answer = new AnswerError({ status, body, requestId: 'r-1', retryAfter: '3' });
+    const answer = new AnswerError({ status, body, bytes: 1, requestId: 'r-1', retryAfter: '3' });
 
     const { error } = readError({ errors, refusalOf, endpointOf: () => 'http://cloud' }, {}, answer);
 

@@ -1,5 +1,6 @@
 import { z } from 'zod';
 import type { Cloud, Refusal } from '../kit/cloud.ts';
+import { unreadable } from '../kit/errors.ts';
 import { AnswerError } from './client.ts';
 
 /** Error codes of the simulated cloud. */
@@ -19,8 +20,8 @@ const ErrorBody = z.object({ error: z.object({ code: z.string(), message: z.stri
 /** What the cloud has answered; undefined for an error that is no answer. */
 export function refusalOf(thrown: unknown): Refusal | undefined {
   if (!(thrown instanceof AnswerError)) return undefined;
-  const { status, requestId, retryAfter, body } = thrown;
-  const { code, message = 'no message' } = ErrorBody.safeParse(body).data?.error ?? {};
+  const { status, requestId, retryAfter, body, bytes, contentType } = thrown.answer;
+  const { code, message = unreadable(bytes, contentType) } = ErrorBody.safeParse(body).data?.error ?? {};
   const retryAfterSeconds = Number(retryAfter);
   return {
     code,

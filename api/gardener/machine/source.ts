@@ -25,16 +25,16 @@ export function sourceNameOf({ spec }: KubeObject & { spec?: Machine['spec'] & {
   return spec?.class?.name ?? spec?.template?.spec?.class?.name;
 }
 
+/** Fields of a class that refer to Secrets, in the order in which the keys of these are merged. */
+const secretFields = ['secretRef', 'credentialsSecretRef'] as const;
+
 /** Secrets in the namespace of a class that it refers to, in the order in which their keys are merged. */
 export function secretsOf(machineClass: MachineClass): SecretKey[] {
-  return secretRefsOf(machineClass).filter(({ namespace }) => namespace === machineClass.metadata.namespace);
-}
-
-/** All Secrets that a class refers to, also those of another namespace. A missing namespace is the class's. */
-function secretRefsOf({ metadata, secretRef, credentialsSecretRef }: MachineClass): SecretKey[] {
-  return [secretRef, credentialsSecretRef].flatMap((ref) =>
-    ref?.name ? [{ namespace: ref.namespace || (metadata.namespace ?? ''), name: ref.name }] : [],
-  );
+  const { namespace = '' } = machineClass.metadata;
+  return secretFields.flatMap((field) => {
+    const { name, namespace: given } = machineClass[field] ?? {};
+    return name && (given || namespace) === namespace ? [{ namespace, name }] : [];
+  });
 }
 
 /**
@@ -69,11 +69,11 @@ function toSnapshot(machineClass: MachineClass, refs: SecretKey[], found: (Secre
   const holder = found.findLastIndex((secret) => secret?.data?.[userDataKey] !== undefined);
   const ref = refs[holder];
   const text = Buffer.from(found[holder]?.data?.[userDataKey] ?? '', 'base64').toString();
-  const problem =
-    classProblem(machineClass) ?? (ref === undefined ? userDataProblem(machineClass, refs, found) : undefined);
+  const problem = classProblem(machineClass) ?? (ref === undefined ? userDataProblem(refs, found) : undefined);
   const version = versionOf(machineClass, found);
   const verdict = verdictOf(machineClass);
-  const isUsable = provider && providerNameProblem(provider) === undefined;
+  const isUsable =
+    provider && providerNameProblem(provider) === undefined && foreignSecretProblem(machineClass) === undefined;
   const isRefused = verdict?.version === version && verdict.problems.length > 0;
   return {
     version,
@@ -103,6 +103,7 @@ export async function listSources(list: List): Promise<SweptSource[]> {
     const { metadata, provider = '', providerSpec } = machineClass;
     const { name, uid, generation = 0, deletionTimestamp } = metadata;
     const hasLost = metadata.annotations?.[names.lostMachine] !== undefined;
+    const problem = foreignSecretProblem(machineClass);
     const isLeaving = deletionTimestamp !== undefined && metadata.finalizers?.includes(finalizers.machine) === true;
     return {
       object: { name, uid },
@@ -111,6 +112,7 @@ export async function listSources(list: List): Promise<SweptSource[]> {
       origin: originOf(machineClass),
       providerSpec,
       credentials: secretsOf(machineClass),
+      ...(problem !== undefined && { problem }),
     };
   });
 }
@@ -119,8 +121,23 @@ function originOf({ metadata: { namespace = '', name, generation = 0 } }: Machin
   return { kind: machineClasses.kind, namespace, name, generation };
 }
 
-/** The checks that MCM makes before it calls a driver. */
-function classProblem({ provider, nodeTemplate }: MachineClass): string | undefined {
+/** A Secret of another namespace is never read, and without it the VMs would be made in another account. */
+function foreignSecretProblem(machineClass: MachineClass): string | undefined {
+  const { namespace: own = '' } = machineClass.metadata;
+  for (const field of secretFields) {
+    const { name, namespace } = machineClass[field] ?? {};
+    if (!name || !namespace || namespace === own) continue;
+    const fix = `copy the Secret "${name}" to the namespace "${own}" of the class, and name that`;
+    return `${field}.namespace is "${namespace}": ${fix}`;
+  }
+  return undefined;
+}
+
+/** The checks that MCM makes before it calls a driver, and that of the Secrets' namespace. */
+function classProblem(machineClass: MachineClass): string | undefined {
+  const { provider, nodeTemplate } = machineClass;
+  const foreign = foreignSecretProblem(machineClass);
+  if (foreign !== undefined) return foreign;
   if (!provider) return 'provider is empty: set it to the name of a provider';
   const tooLong = providerNameProblem(provider);
   if (tooLong !== undefined) return tooLong;
@@ -132,11 +149,7 @@ function classProblem({ provider, nodeTemplate }: MachineClass): string | undefi
   return empty && `nodeTemplate.${empty} is empty: set it`;
 }
 
-function userDataProblem(machineClass: MachineClass, refs: SecretKey[], found: (Secret | undefined)[]): string {
-  const foreign = secretRefsOf(machineClass).find((ref) => ref.namespace !== machineClass.metadata.namespace);
-  if (foreign !== undefined) {
-    return `Secret "${foreign.namespace}/${foreign.name}" is in another namespace: move it to that of the class`;
-  }
+function userDataProblem(refs: SecretKey[], found: (Secret | undefined)[]): string {
   if (refs.length === 0) return `secretRef is not set: name a Secret with the key ${userDataKey}`;
   const absent = refs.find((_, i) => found[i] === undefined);
   if (absent !== undefined) return `Secret "${absent.namespace}/${absent.name}" does not exist: create it`;

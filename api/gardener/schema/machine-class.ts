@@ -9,7 +9,7 @@ import { resources } from '../names.ts';
 const SecretReference = z
   .object({
     name: z.string().optional().describe('Name of the Secret.'),
-    namespace: z.string().optional().describe('Namespace of the Secret.'),
+    namespace: z.string().optional().describe('Namespace of the Secret: that of the class, or empty.'),
   })
   .meta({ 'x-kubernetes-map-type': 'atomic' });
 

@@ -57,11 +57,16 @@ def call(method, url, token, body=None, tls=None, absent_ok=False):
     except HTTPError as refusal:
         if absent_ok and refusal.code == 404:
             return None
-        answer = json.load(refusal)
-        problem = answer.get("error", answer)
-        reason = problem["reason"] if answer.get("kind") == "Status" else problem["code"]
+        text = refusal.read()
+        try:
+            answer = json.loads(text)
+            problem, key = (answer, "reason") if answer.get("kind") == "Status" else (answer["error"], "code")
+            reason, words = problem[key], problem["message"]
+        except (AttributeError, KeyError, TypeError, ValueError):  # a class names the server: it may be any, so quote nothing
+            shape = f"{len(text)} bytes of {refusal.headers.get_content_type()}"
+            reason, words = "", f"the answer is not in the cloud's format ({shape})"
         ids = {"cloudCode": reason, "requestId": refusal.headers.get("x-request-id", "")}
-        message = f"{host} answered {refusal.code}: {problem['message']}"
+        message = f"{host} answered {refusal.code}: {words}".replace(token, "(hidden)")  # some clouds quote what they refuse
         pause = refusal.headers.get("retry-after", "")
         raise failure(CODES.get(reason, "Unknown"), message, int(pause) if pause.isdigit() else 0, **ids) from refusal
     except OSError as error:  # whether it had an effect nobody knows, and Unavailable says just that

@@ -92,8 +92,9 @@ export function createCloudApi({ state, tokens, onCreated }: ApiDeps) {
     }
     const latency = faultOf(faults, 'latency');
     if (latency) await sleep(latencyMs(latency));
-    if (!tokens.includes(request.authorization?.replace(/^Bearer /, '') ?? '')) {
-      return refused(failure(401, 'Unauthorized', 'the credentials are not accepted'));
+    const token = request.authorization?.replace(/^Bearer /, '') ?? '';
+    if (!tokens.includes(token)) {
+      return refused(failure(401, 'Unauthorized', `the token ${token} is not accepted`)); // some clouds quote what they refuse
     }
     if (faultOf(faults, 'forbidden')) {
       return refused(failure(403, 'Forbidden', `the credentials lack the permission to ${operation}`));

@@ -1,5 +1,4 @@
 /** nova. */
-import { OpenstackError } from './errors.ts';
 import type { Query, Service, ServiceKind } from './service.ts';
 
 /**
@@ -77,15 +76,7 @@ export function createCompute(nova: Service) {
     /** Answers its ID: nova has accepted the request, and may still fail with it. */
     async createServer(server: NewServer, group: string | undefined, signal: AbortSignal): Promise<{ id: string }> {
       const json = { server, ...(group !== undefined && { 'os:scheduler_hints': { group } }) };
-      try {
-        return (await nova.send<{ server: { id: string } }>({ method: 'POST', path: '/servers', json }, signal)).server;
-      } catch (error) {
-        // nova quotes what it refuses, and user data is secret.
-        if (error instanceof OpenstackError && server.user_data) {
-          error.message = error.message.replaceAll(server.user_data, '(user data)');
-        }
-        throw error;
-      }
+      return (await nova.send<{ server: { id: string } }>({ method: 'POST', path: '/servers', json }, signal)).server;
     },
     deleteServer: (id: string, signal: AbortSignal) =>
       nova.send<void>({ method: 'DELETE', path: `/servers/${encodeURIComponent(id)}` }, signal),

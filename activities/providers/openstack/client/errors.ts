@@ -12,7 +12,7 @@ interface Answered {
   readonly retryAfterMs?: number | undefined;
 }
 
-/** An answer that is no success. Its message is the service's, and holds no secret. */
+/** An answer that is no success, or not in OpenStack's format. Its message is the service's, and holds no secret. */
 export class OpenstackError extends Error {
   override readonly name = 'OpenstackError';
   readonly service: string;

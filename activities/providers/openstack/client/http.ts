@@ -39,7 +39,10 @@ export function createHttp({ ca, cert, key, insecure = false }: TlsOptions, time
   const dispatcher = new Agent({ allowH2: false, connect: { ...tls, timeout: timeoutMs }, ...limits });
 
   return {
-    /** Throws OpenstackError for an answer above 299, NoAnswerError where none came, and what `signal` aborts with. */
+    /**
+     * Throws OpenstackError for an answer above 299 or without JSON, NoAnswerError where none came, and what `signal`
+     * aborts with.
+     */
     async send({ service, method, url, headers, json, signal }: HttpRequest): Promise<HttpAnswer> {
       const text = json === undefined ? undefined : JSON.stringify(json);
       try {
@@ -51,8 +54,10 @@ export function createHttp({ ca, cert, key, insecure = false }: TlsOptions, time
           signal: AbortSignal.any([signal, AbortSignal.timeout(timeoutMs)]),
         });
         const body = await answer.body.text();
-        if (answer.statusCode >= 300) throw toError(service, answer.statusCode, answer.headers, body);
-        return { headers: answer.headers, json: body === '' ? undefined : JSON.parse(body) };
+        const parsed = parseJson(body);
+        const isReadable = parsed !== undefined || body === '';
+        if (answer.statusCode >= 300 || !isReadable) throw toError(service, answer.statusCode, answer.headers, body);
+        return { headers: answer.headers, json: parsed };
       } catch (error) {
         signal.throwIfAborted();
         if (error instanceof OpenstackError) throw error;
@@ -65,33 +70,47 @@ export function createHttp({ ca, cert, key, insecure = false }: TlsOptions, time
 function toError(service: string, status: number, headers: HttpAnswer['headers'], body: string): OpenstackError {
   const requestId = textOf(headers['x-openstack-request-id'] ?? headers['x-compute-request-id']);
   const retryAfterMs = pauseOf(textOf(headers['retry-after']));
-  const { code, message } = readBody(body);
-  return new OpenstackError(message ?? `no reason given (${body.slice(0, 100)})`, {
-    ...{ service, status, code, requestId, retryAfterMs },
-  });
+  const { code, message = unreadable(body, textOf(headers['content-type'])) } = readBody(parseJson(body)) ?? {};
+  return new OpenstackError(message, { service, status, code, requestId, retryAfterMs });
+}
+
+/** Nothing of the body: the credentials name the server, which may be any. */
+function unreadable(body: string, contentType = ''): string {
+  const [type = 'an unknown type'] = /^[\w.+-]{1,40}\/[\w.+-]{1,40}/.exec(contentType) ?? [];
+  return `the answer is not in OpenStack's format (${Buffer.byteLength(body)} bytes of ${type})`;
 }
 
 /**
- * `{"badRequest": {"message"}}` of nova and cinder, `{"NeutronError": {"type"}}`, `{"error": {"title"}}` of keystone,
- * flat of glance.
+ * `{"badRequest": {"code": 400, "message"}}` of nova and cinder, `{"NeutronError": {"type", "message"}}`,
+ * `{"error": {"title", "message"}}` of keystone, flat of glance; undefined for anything else.
  */
-function readBody(body: string): { code?: string | undefined; message?: string } {
-  let json: unknown;
-  try {
-    json = JSON.parse(body);
-  } catch {
-    return {};
+function readBody(json: unknown): { code: string | undefined; message: string } | undefined {
+  const [[key, inner] = ['', undefined], ...more] = Object.entries<unknown>(Object(json));
+  if (more.length > 0) {
+    const { code: status, title, message } = fieldsOf(json);
+    const isOfGlance = typeof status === 'string' && typeof title === 'string' && typeof message === 'string';
+    return isOfGlance ? { code: title.replaceAll(' ', ''), message } : undefined;
   }
-  if (typeof json !== 'object' || json === null) return {};
-  const [key = '', inner] = Object.entries(json)[0] ?? [];
-  const isWrapped = typeof inner === 'object' && inner !== null;
-  const fields: Record<string, unknown> = isWrapped ? inner : { ...json };
-  const { type, title, message, detail } = fields;
-  const named = typeof type === 'string' ? type : typeof title === 'string' ? title.replaceAll(' ', '') : undefined;
-  const code = named ?? (isWrapped ? key : undefined);
-  const words = typeof message === 'string' ? message : typeof inner === 'string' ? inner : undefined;
-  if (words === undefined) return { code };
-  return { code, message: typeof detail === 'string' && detail !== '' ? `${words} ${detail}` : words };
+  if (key === 'NeutronError' && typeof inner === 'string') return { code: undefined, message: inner };
+  const { code: status, type, title, message, detail } = fieldsOf(inner);
+  if (typeof message !== 'string') return undefined;
+  if (key === 'NeutronError' && typeof type === 'string') {
+    return { code: type, message: typeof detail === 'string' && detail !== '' ? `${message} ${detail}` : message };
+  }
+  if (key === 'error') return typeof title === 'string' ? { code: title.replaceAll(' ', ''), message } : undefined;
+  return typeof status === 'number' ? { code: key, message } : undefined;
+}
+
+function fieldsOf(value: unknown): Partial<Record<string, unknown>> {
+  return Object(value);
+}
+
+function parseJson(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
 }
 
 /** Seconds, or a date. */

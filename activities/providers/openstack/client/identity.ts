@@ -53,7 +53,7 @@ const usedShare = 0.9;
 const longestMarginMs = 300_000;
 
 /** Gets tokens. All requests of a client share one, and wait together for the next. */
-export function createTokens(http: Http, authUrl: string, credentials: Credentials) {
+export function createTokens(http: Http, authUrl: string, credentials: Credentials, onToken?: (token: string) => void) {
   const url = `${identityUrl(authUrl)}/auth/tokens`;
   const json = { auth: toAuth(credentials) };
   let current: { readonly token: Promise<Token>; renewAtMs: number; value?: string } | undefined;
@@ -64,8 +64,10 @@ export function createTokens(http: Http, authUrl: string, credentials: Credentia
     const { token } = answer.json as {
       token: { catalog?: CatalogueEntry[]; project?: { id: string }; issued_at: string; expires_at: string };
     };
+    const value = String(answer.headers['x-subject-token']);
+    onToken?.(value);
     return {
-      value: String(answer.headers['x-subject-token']),
+      value,
       catalogue: token.catalog ?? [],
       projectId: token.project?.id ?? '',
       livesMs: Date.parse(token.expires_at) - Date.parse(token.issued_at), // both by the same clock

@@ -28,6 +28,8 @@ export interface OpenstackOptions {
   readonly tls?: TlsOptions;
   /** How long a request may take. Default: 30 000. */
   readonly timeoutMs?: number;
+  /** Called with each token that keystone gives, for who has to keep it secret. */
+  readonly onToken?: (token: string) => void;
 }
 
 export type Openstack = ReturnType<typeof createOpenstack>;
@@ -45,7 +47,7 @@ export function createOpenstack({
   ...more
 }: OpenstackOptions) {
   const http = createHttp(tls, timeoutMs);
-  const tokens = createTokens(http, authUrl, credentials);
+  const tokens = createTokens(http, authUrl, credentials, more.onToken);
   const place = { region, interface: more.interface ?? 'public' };
   const service = (kind: ServiceKind) => createService(http, tokens, place, kind);
   return {
