@@ -4,14 +4,12 @@
  */
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto';
 import type { ObjectRef } from '../api/model/ref.ts';
+import { signingKeySecret } from '../api/names.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { type Secret, secrets } from '../kube/core.ts';
-import { isAlreadyExists } from '../kube/errors.ts';
-import { localRequest } from './local-request.ts';
+import { isAlreadyExists, isNamespaceTerminating } from '../kube/errors.ts';
+import { localRequestOptions } from './local-request.ts';
 import { ProviderError } from './providers/provider.ts';
-
-/** Name of the Secret with the key, in the namespace of the Machines. */
-export const signingKeySecret = 'millwright-signing-key';
 
 /** A Machine whose annotations are signed: by its name, as an object that is restored from a backup has another UID. */
 type Signed = Pick<ObjectRef, 'namespace' | 'name'>;
@@ -25,7 +23,8 @@ export interface Signer {
 }
 
 /**
- * The signer of a namespace. Its key is in a Secret of that namespace, which is made unless it is there.
+ * The signer of a namespace. Its key is in a Secret of that namespace, which is made unless it is there; one that is
+ * being deleted takes none, and the key is that of this process.
  * @throws {ProviderError} FailedPrecondition: the Secret has no key
  */
 export type FindSigner = (namespace: string) => Promise<Signer>;
@@ -48,26 +47,30 @@ export function createSigners(control: KubeClient): FindSigner {
 
 async function ensureKey(control: KubeClient, namespace: string): Promise<Buffer> {
   const place = { namespace, name: signingKeySecret };
-  const secret = (await control.find(secrets, place, localRequest())) ?? (await createKey(control, place));
+  const secret = (await control.find(secrets, place, localRequestOptions)) ?? (await createKey(control, place));
   const key = Buffer.from(secret.data?.['key'] ?? '', 'base64');
   if (key.length > 0) return key;
   const fix = 'delete it, and another one is made';
   throw new ProviderError('FailedPrecondition', `Secret "${namespace}/${signingKeySecret}" has no key \`key\`: ${fix}`);
 }
 
-async function createKey(control: KubeClient, place: Signed): Promise<Secret> {
+async function createKey(control: KubeClient, place: Signed): Promise<Pick<Secret, 'data'>> {
   const data = { key: randomBytes(32).toString('base64') };
   try {
-    return await control.create(secrets, { metadata: place, type: 'Opaque', data }, localRequest());
+    return await control.create(secrets, { metadata: place, type: 'Opaque', data }, localRequestOptions);
   } catch (error) {
+    // Nothing new is made there any more, and what exists is deleted: a key of this process is enough to go on.
+    if (isNamespaceTerminating(error)) return { data };
     if (!isAlreadyExists(error)) throw error;
-    return control.get(secrets, place, localRequest());
+    return control.get(secrets, place, localRequestOptions);
   }
 }
 
 function signerWith(key: Buffer): Signer {
   const hash = ({ namespace, name }: Signed, annotation: string, value: string) =>
-    createHmac('sha256', key).update(JSON.stringify([namespace, name, annotation, value])).digest();
+    createHmac('sha256', key)
+      .update(JSON.stringify([namespace, name, annotation, value]))
+      .digest();
   return {
     sign: (...signed) => hash(...signed).toString('base64url'),
     isSigned(machine, annotation, value, signature = '') {

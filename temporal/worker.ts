@@ -22,9 +22,11 @@ import { createMachineActivities, type EndedPhase } from '../activities/machine/
 import { createOutageFinder } from '../activities/outage.ts';
 import { refuseOtherClusters } from '../activities/own-cluster.ts';
 import { createOwnerActivities } from '../activities/owner/index.ts';
-import type { Provider, ProviderDeps } from '../activities/providers/provider.ts';
+import { type Provider, type ProviderDeps, ProviderError } from '../activities/providers/provider.ts';
 import { createProvider } from '../activities/providers/registry.ts';
 import { createVmActivities } from '../activities/providers/serve.ts';
+import { createSigningActivities } from '../activities/sign-places.ts';
+import { createSigners } from '../activities/signatures.ts';
 import { createSweepActivities } from '../activities/sweep.ts';
 import { createVerdictActivities } from '../activities/verdict.ts';
 import { createVmTagsActivities } from '../activities/vm-tags.ts';
@@ -59,6 +61,8 @@ export interface WorkersOptions {
   readonly clusterId?: string | undefined;
   /** Cluster of the Machines, classes and Secrets. */
   readonly control: KubeClient;
+  /** Namespace of the Machines, the only one whose Secrets are given to providers. */
+  readonly machineNamespace: string;
   /** Cluster of the Nodes and Pods; may be the same. */
   readonly target: KubeClient;
   /** For machines whose spec does not say otherwise. */
@@ -140,7 +144,7 @@ function kubernetesWorker(options: WorkersOptions) {
 export async function startWorkers(options: WorkersOptions): Promise<Workers> {
   const { control, logger, onRequestRate, onRequest, defaultCredentials = false } = options;
   const deps = {
-    readSecret: secretReader(control),
+    readSecret: secretReader(control, options.machineNamespace),
     defaultCredentials,
     ...(onRequestRate && { onRequestRate }),
     ...(onRequest && { onRequest }),
@@ -212,6 +216,7 @@ async function createInstallationWorker(
   const { connection, namespace, installation, outagePercent } = options;
   const client = new Client({ connection, namespace });
   const findOutage = createOutageFinder({ ...options, percent: outagePercent });
+  const findSigner = createSigners(options.control);
   const claimMachines = createClaimMachines({ client, name: installation, cluster: options.clusterId });
   return (options.fastSandbox ? FastSandboxWorker : Worker).create({
     ...kubernetesWorker(options),
@@ -221,13 +226,14 @@ async function createInstallationWorker(
     workflowBundle: await loadWorkflowBundle(),
     sinks,
     activities: {
-      ...createMachineActivities({ ...options, events, findOutage }),
+      ...createMachineActivities({ ...options, events, findOutage, findSigner }),
       ...createOwnerActivities({ ...options, events, findOutage, claimMachines }),
       ...createLimitActivities(options),
       ...createSweepActivities({ ...options, events, past: createSweepMemory({ client, name: installation }) }),
       ...createVerdictActivities({ ...options, events }),
       ...createInterruptionActivities(options),
-      ...createVmTagsActivities({ ...options, events }),
+      ...createSigningActivities({ ...options, findSigner }),
+      ...createVmTagsActivities({ ...options, events, findSigner }),
       ...createFailedRunActivities({ ...options, events }),
     },
     // A run of another build that cannot be replayed fails, and the next run finds out how far it was.
@@ -317,9 +323,13 @@ function observeCalls(onCall: (call: Omit<ProviderCall, 'provider'>) => void): A
 /** Calls for machines that are made or deleted together read their Secrets together, ms. */
 const gatherMs = 100;
 
-function secretReader(control: KubeClient): ProviderDeps['readSecret'] {
+function secretReader(control: KubeClient, namespace: string): ProviderDeps['readSecret'] {
   const find = coalesceReads(control, {}, gatherMs);
   return async (key, signal) => {
+    if (key.namespace !== namespace) {
+      const why = `is not in the namespace "${namespace}" of the Machines: move it there, and correct what names it`;
+      throw new ProviderError('InvalidArgument', `Secret "${key.namespace}/${key.name}" ${why}`);
+    }
     const secret = await find(secrets, key);
     signal.throwIfAborted();
     if (secret === undefined) return undefined;
