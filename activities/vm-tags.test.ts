@@ -10,6 +10,7 @@ import type { KubeClient } from '../kube/client.ts';
 import { secrets } from '../kube/core.ts';
 import { mergePatch } from '../kube/patch.ts';
 import { newNamespace, patient, testClient } from '../test/support/kube.ts';
+import { createSigners } from './signatures.ts';
 import { createVmTagsActivities } from './vm-tags.ts';
 
 const defaults = { creationSeconds: 60, drainSeconds: 60, maxEvictRetries: 360, nodeConditions: [] };
@@ -22,7 +23,7 @@ let ref: ObjectRef;
 beforeAll(async () => {
   client = patient(testClient());
   const events = { record: () => undefined, flush: async () => undefined };
-  activities = createVmTagsActivities({ control: client, events, defaults });
+  activities = createVmTagsActivities({ control: client, events, defaults, findSigner: createSigners(client) });
 });
 afterAll(() => client.close());
 
@@ -100,7 +101,10 @@ describe('readTagUpdate', () => {
 
   it('answers the place where the VM was made, which the class may not describe any more', async () => {
     const place = { provider: 'simulated', providerSpec: { region: 'there' }, credentials: [] };
-    await newMachine('a', { annotations: { ...withVmTags({ team: 'a' }), [names.places]: JSON.stringify([place]) } });
+    const text = JSON.stringify([place]);
+    const signature = (await createSigners(client)(namespace)).sign({ namespace, name: 'a' }, names.places, text);
+    const annotations = { [names.places]: text, [names.placesSignature]: signature };
+    await newMachine('a', { annotations: { ...withVmTags({ team: 'a' }), ...annotations } });
     await newMachine('b', noted({ team: 'a' }));
     await judge();
 
@@ -121,6 +125,17 @@ describe('readTagUpdate', () => {
     expect(await activities.readTagUpdate(ref, '')).toMatchObject({
       machines: [{ name: 'b', place: -1, problem: expect.stringContaining(names.places) }, { name: 'a' }],
       last: 'b',
+    });
+  });
+
+  it('answers no place that the Machine says without a signature, and no class does', async () => {
+    const place = { provider: 'simulated', providerSpec: { region: 'there' }, credentials: [] };
+    await newMachine('a', { annotations: { ...withVmTags({ team: 'a' }), [names.places]: JSON.stringify([place]) } });
+    await judge();
+
+    expect(await activities.readTagUpdate(ref, '')).toMatchObject({
+      places: [],
+      machines: [{ name: 'a', place: -1, problem: expect.stringContaining('has no valid signature') }],
     });
   });
 

@@ -11,13 +11,15 @@ import type { KubeClient } from '../kube/client.ts';
 import type { EventRecorder } from '../kube/events.ts';
 import { update } from '../kube/update.ts';
 import { localRequest } from './local-request.ts';
-import { placesOf } from './machine/places.ts';
+import { createPlaceRecords } from './machine/places.ts';
+import type { FindSigner } from './signatures.ts';
 
 export interface VmTagsDeps {
   /** Cluster of the Machines and their sources. */
   readonly control: KubeClient;
   readonly events: EventRecorder;
   readonly defaults: MachineLimits;
+  readonly findSigner: FindSigner;
 }
 
 export type VmTagsActivities = ReturnType<typeof createVmTagsActivities>;
@@ -50,7 +52,9 @@ export interface TagUpdate {
 /** Machines of one answer: the histories of their updates are as long as a run should have. */
 const machinesAtOnce = 200;
 
-export function createVmTagsActivities({ control, events, defaults }: VmTagsDeps) {
+export function createVmTagsActivities({ control, events, defaults, findSigner }: VmTagsDeps) {
+  const { placesOf } = createPlaceRecords({ control, findSigner });
+
   return {
     /**
      * The next Machines of an accepted source whose VMs do not have its tags, of those whose names come after `after`.
@@ -69,33 +73,44 @@ export function createVmTagsActivities({ control, events, defaults }: VmTagsDeps
       const { tags } = verdict;
 
       const { items } = await control.list(kinds.machine, { namespace, ...localRequest() });
-      const places: Place[] = [];
-      const machines: MachineToTag[] = [];
-      const known = new Map<string, number>();
       const changeOf = toTagChange(tags);
       const own = items.filter((each) => source.nameOf(each) === name && each.metadata.name > after);
-      for (const each of own.toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1))) {
-        const snapshot = machine.toSnapshot(each, defaults);
-        const { providerID } = snapshot;
-        const change = changeOf(each);
-        if (providerID === undefined || !isTagged(snapshot) || change === undefined) continue;
-        const { places: found, problem } = placesOf(each, snapshot, reading, kinds.source.kind);
-        const place = found.at(-1);
-        const { uid, name: machineName } = each.metadata;
-        const noted = vmTagsOf(each);
-        machines.push({
-          ...{ uid, name: machineName, providerID, place: place === undefined ? -1 : indexOf(place) },
-          ...(place === undefined && { problem: problem ?? 'nothing says where its VM was made' }),
-          ...(noted !== undefined && { noted }),
-          ...(change.removed !== undefined && { removedTags: change.removed }),
-        });
-        if (machines.length === machinesAtOnce) break;
-      }
+      const due = own
+        .toSorted((a, b) => (a.metadata.name < b.metadata.name ? -1 : 1))
+        .flatMap((each) => {
+          const snapshot = machine.toSnapshot(each, defaults);
+          const { providerID } = snapshot;
+          const change = changeOf(each);
+          if (providerID === undefined || !isTagged(snapshot) || change === undefined) return [];
+          return [{ each, snapshot, providerID, change }];
+        })
+        .slice(0, machinesAtOnce);
+      const places: Place[] = [];
+      const known = new Map<string, number>();
+      const machines = (await Promise.all(due.map(findPlaces))).map(
+        ({ each, providerID, change, found, problem }): MachineToTag => {
+          const place = found.at(-1);
+          const noted = vmTagsOf(each);
+          return {
+            ...{ uid: each.metadata.uid, name: each.metadata.name, providerID },
+            place: place === undefined ? -1 : indexOf(place),
+            ...(place === undefined && { problem: problem ?? 'nothing says where its VM was made' }),
+            ...(noted !== undefined && { noted }),
+            ...(change.removed !== undefined && { removedTags: change.removed }),
+          };
+        },
+      );
       const last = machines.at(-1)?.name;
       if (last === undefined) return null;
       const isUncertain = ({ noted = '' }: MachineToTag) => noted.includes(':null');
       const inOrder = machines.toSorted((a, b) => Number(isUncertain(a)) - Number(isUncertain(b)));
       return { tags, places, machines: inOrder, last };
+
+      async function findPlaces(of: (typeof due)[number]) {
+        const key = { dialect: ref.dialect, namespace, name: of.each.metadata.name };
+        const { places: found, problem } = await placesOf(key, of.each, of.snapshot, reading);
+        return { ...of, found, problem };
+      }
 
       function indexOf(place: Place): number {
         const text = JSON.stringify(place);

@@ -21,6 +21,11 @@ export const names = {
    */
   places: `${prefix}places`,
   /**
+   * Machine: signature of its places. Without a valid one they count only while a class says the same. Written by the
+   * `machine` workflow and the `sourceCheck` workflow.
+   */
+  placesSignature: `${prefix}places-signature`,
+  /**
    * Machine: `true` if another system has begun its creation, so that its VM may have no UID tag. Written by the
    * `machine` workflow, with the first places.
    */
@@ -35,6 +40,11 @@ export const names = {
    * by the `machine` workflow.
    */
   nodes: `${prefix}nodes`,
+  /**
+   * Machine that is being deleted: signature of these names. Without a valid one they do not count. Written by the
+   * `machine` workflow.
+   */
+  nodesSignature: `${prefix}nodes-signature`,
   /**
    * Machine: how many of its VMs were replaced under it, because their Nodes were deleted. Written by the `machine`
    * workflow.
@@ -169,6 +179,9 @@ export const inPlaceOrders = {
   /** By the owner: it has the current template after all. */
   released: 'released',
 } as const;
+
+/** Secret with the key of the signatures, in the namespace of the Machines. */
+export const signingKeySecret = 'millwright-signing-key';
 
 /** Values of the annotation `cordonedBy`. */
 export const cordoners = { preservation: 'preservation', others: 'others' } as const;

@@ -2,6 +2,7 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import { gardener } from '../api/gardener/index.ts';
 import { finalizers } from '../api/gardener/names.ts';
 import type { MachineClass } from '../api/gardener/schema/machine-class.ts';
+import { signingKeySecret } from '../api/names.ts';
 import type { KubeObject } from '../api/objects.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { createStore } from '../kube/store.ts';
@@ -82,6 +83,21 @@ describe('a Secret', () => {
     const previous = putClass({ secretRef: of('pool') });
     const object = putClass({ secretRef: of('other') });
 
-    expect(controller.hears.sources?.({ kind: 'updated', object, previous })).toEqual(['other', 'pool']);
+    expect(controller.hears.sources?.({ kind: 'updated', object, previous })).toEqual([
+      signingKeySecret,
+      'other',
+      'pool',
+    ]);
+  });
+
+  it.each([
+    ['gets the finalizer while there is a class', true, [], [[ours]]],
+    ['loses it with the last class', false, [ours], [[]]],
+  ])('with the key of the signatures %s', async (_, hasClass, own, expected) => {
+    if (hasClass) putClass({ secretRef: of('pool') });
+    secrets.put({ metadata: { ...metadata, name: signingKeySecret, finalizers: own } } as unknown as KubeObject);
+    await controller.handle(signingKeySecret);
+
+    expect(written).toEqual(expected);
   });
 });

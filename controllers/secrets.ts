@@ -1,7 +1,9 @@
 /**
- * The finalizer of Secrets that source objects (classes) refer to: without them the VMs of a class can not be deleted.
+ * The finalizer of Secrets that source objects (classes) refer to, and of that with the key of the signatures: without
+ * them the VMs of a class can not be deleted.
  */
 
+import { signingKeySecret } from '../api/names.ts';
 import type { KubeObject } from '../api/objects.ts';
 import { secrets } from '../kube/core.ts';
 import { mergePatch } from '../kube/patch.ts';
@@ -11,7 +13,10 @@ import { bySecret, type Change } from './watches.ts';
 
 type SecretControllerContext = Pick<ControllerContext, 'control' | 'watches' | 'dialect' | 'namespace'>;
 
-/** Keys are names of Secrets. One that is deleted stays while a source object refers to it. */
+/**
+ * Keys are names of Secrets. One that is deleted stays while a source object refers to it; the key of the signatures
+ * while there is any source object.
+ */
 export function createSecretController({ control, watches, dialect, namespace }: SecretControllerContext): Controller {
   const { marks, source } = dialect;
 
@@ -20,7 +25,8 @@ export function createSecretController({ control, watches, dialect, namespace }:
     const secret = watches.secrets.get({ namespace, name });
     if (secretFinalizer === undefined || secret === undefined) return;
     const { finalizers = [], deletionTimestamp, resourceVersion } = secret.metadata;
-    const isUsed = watches.sources.has(bySecret, name);
+    const isKey = name === signingKeySecret && watches.sources.list().length > 0;
+    const isUsed = isKey || watches.sources.has(bySecret, name);
     const isProtected = finalizers.includes(secretFinalizer);
     // A Secret that is being deleted takes no finalizer any more.
     if (isUsed === isProtected || (isUsed && deletionTimestamp !== undefined)) return;
@@ -31,10 +37,12 @@ export function createSecretController({ control, watches, dialect, namespace }:
   }
 
   /** The Secrets that a source object refers to, and has referred to before. */
-  const secretsOf = (change: Change) =>
-    [change.object, ...(change.kind === 'updated' ? [change.previous] : [])].flatMap((object: KubeObject) =>
+  const secretsOf = (change: Change) => [
+    signingKeySecret,
+    ...[change.object, ...(change.kind === 'updated' ? [change.previous] : [])].flatMap((object: KubeObject) =>
       source.secretsOf(object).map(({ name }) => name),
-    );
+    ),
+  ];
 
   return {
     queue: 'secrets',

@@ -18,19 +18,22 @@ let secrets: ReturnType<typeof createStore<KubeObject>>;
 let machines: ReturnType<typeof createStore<KubeObject>>;
 /** Ids of the checks that were started. */
 let started: string[];
+/** Whether each of them signs places. */
+let signing: boolean[];
 let isDown: boolean;
 let controller: Controller;
 let writes: number;
 
 beforeEach(() => {
   jest.useFakeTimers();
-  [started, isDown, writes] = [[], false, 0];
+  [started, signing, isDown, writes] = [[], [], false, 0];
   classes = createStore(indexesOf(gardener, defaults).sources);
   secrets = createStore();
   machines = createStore(indexesOf(gardener, defaults).machines);
   const workflow = {
-    start: async (_: string, { workflowId }: { workflowId: string }) => {
+    start: async (_: string, { workflowId, args }: { workflowId: string; args: readonly unknown[] }) => {
       if (isDown) throw new Error('no answer');
+      signing.push(args[1] === true);
       started.push(workflowId);
     },
   };
@@ -55,7 +58,8 @@ function putClass(change: object = {}, annotation?: string): void {
   const annotations = annotation === undefined ? {} : { [names.verdict]: annotation };
   const metadata = { namespace: 'n', name: 'small', uid: 'class-uid', generation: 1, annotations, ...change };
   const secretRef = { namespace: 'n', name: 'pool' };
-  classes.put({ metadata: { ...metadata, resourceVersion: `${writes}` }, secretRef } as MachineClass);
+  const machineClass = { provider: 'simulated', providerSpec: { size: 's' }, secretRef };
+  classes.put({ metadata: { ...metadata, resourceVersion: `${writes}` }, ...machineClass } as unknown as MachineClass);
 }
 
 function putSecret(resourceVersion: string): void {
@@ -136,6 +140,53 @@ describe('a source', () => {
     await resync(3);
 
     expect(started).toEqual([]);
+  });
+
+  describe('whose Machines say where their VMs are', () => {
+    const place = {
+      provider: 'simulated',
+      providerSpec: { size: 's' },
+      credentials: [{ namespace: 'n', name: 'pool' }],
+    };
+
+    function putMachine(places: readonly object[], signature?: string): void {
+      writes += 1;
+      const annotations = {
+        [names.places]: JSON.stringify(places),
+        ...(signature !== undefined && { [names.placesSignature]: signature }),
+      };
+      machines.put({
+        metadata: { namespace: 'n', name: 'm', uid: 'm', resourceVersion: `${writes}`, annotations },
+        spec: { class: { kind: 'MachineClass', name: 'small' } },
+      } as unknown as KubeObject);
+    }
+
+    beforeEach(() => putClass({}, verdict(firstVersion)));
+
+    it('has them signed once, and again by resyncs until they are', async () => {
+      putMachine([place]);
+      await controller.handle('small');
+      await controller.handle('small');
+      expect([started, signing]).toEqual([[idOf(firstVersion)], [true]]);
+
+      await resync(2);
+      expect(signing).toEqual([true, true]);
+      putMachine([place], 'signed');
+      await controller.handle('small');
+      await resync(5);
+      expect(signing).toEqual([true, true]);
+    });
+
+    it.each([
+      ['with a signature', 'x', {}],
+      ['elsewhere', undefined, { providerSpec: { size: 'l' } }],
+    ])('%s is not checked for that', async (_, signature, change) => {
+      putMachine([{ ...place, ...change }], signature);
+      await controller.handle('small');
+      await resync(5);
+
+      expect(started).toEqual([]);
+    });
   });
 
   describe('whose VMs', () => {

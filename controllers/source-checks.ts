@@ -4,6 +4,7 @@
  */
 
 import type { KubeObject } from '../api/objects.ts';
+import { isSignable, isUnsigned } from '../api/places.ts';
 import { verdictOf } from '../api/verdict.ts';
 import { isTagged, toTagChange } from '../api/vm-tags.ts';
 import { startSourceCheck, startTagUpdate } from '../temporal/workflows.ts';
@@ -19,7 +20,8 @@ type SourceCheckContext = Pick<
 
 /**
  * Keys are names of sources. A version is checked once. One without a verdict, or that was refused, is checked again by
- * resyncs, with growing pauses: a worker of its provider may run by now, or a newer one may accept it.
+ * resyncs, with growing pauses: a worker of its provider may run by now, or a newer one may accept it. The check also
+ * signs places that release 0.1.0 has left without a signature.
  */
 export function createSourceCheckController(context: SourceCheckContext): Controller {
   const { watches, dialect, installation, namespace, defaults, resyncMs } = context;
@@ -28,8 +30,19 @@ export function createSourceCheckController(context: SourceCheckContext): Contro
   const asked = new Map<string, string>();
   const backoff = createResyncBackoff(resyncMs);
 
+  /** Whether Machines of the source have places that can be signed. */
+  async function findUnsigned(name: string): Promise<boolean> {
+    const unsigned = watches.machines.byIndex(bySource, name).filter(isUnsigned);
+    if (unsigned.length === 0) return false;
+    // It lists nothing but sources.
+    const sources = await source.list(
+      async <T extends KubeObject>() => watches.sources.list() as readonly KubeObject[] as T[],
+    );
+    return unsigned.some((each) => isSignable(each, sources));
+  }
+
   /** The source if it has to be checked, with its version. */
-  function findUnsettled(name: string) {
+  async function findUnsettled(name: string) {
     const object = watches.sources.get({ namespace, name });
     if (object === undefined || object.metadata.deletionTimestamp !== undefined) return undefined;
     const version = source.versionOf(
@@ -38,8 +51,11 @@ export function createSourceCheckController(context: SourceCheckContext): Contro
     );
     const verdict = verdictOf(object);
     const isAccepted = verdict?.version === version && verdict.problems.length === 0;
-    if (!isAccepted)
-      return { object, version, start: () => startSourceCheck(installation, refOf(dialect, object), version) };
+    const hasUnsigned = await findUnsigned(name);
+    if (!isAccepted || hasUnsigned) {
+      const start = () => startSourceCheck(installation, refOf(dialect, object), version, hasUnsigned);
+      return { object, version: hasUnsigned ? `${version} unsigned` : version, start };
+    }
     const { tags } = verdict;
     if (tags === undefined) return undefined;
     const changeOf = toTagChange(tags);
@@ -50,7 +66,7 @@ export function createSourceCheckController(context: SourceCheckContext): Contro
   }
 
   async function handle(name: string): Promise<void> {
-    const unsettled = findUnsettled(name);
+    const unsettled = await findUnsettled(name);
     if (unsettled === undefined) asked.delete(name);
     if (unsettled === undefined || asked.get(name) === unsettled.version) return;
     await unsettled.start();
@@ -78,7 +94,7 @@ export function createSourceCheckController(context: SourceCheckContext): Contro
     keys: () => watches.sources.list().map(({ metadata }) => metadata.name),
     handle,
     async resync(name) {
-      const unsettled = findUnsettled(name);
+      const unsettled = await findUnsettled(name);
       if (unsettled === undefined) return backoff.forget(name);
       const { version } = unsettled;
       const isDue = backoff.isDue(name, version);

@@ -14,13 +14,13 @@ export async function update<T extends KubeObject>(
   client: KubeClient,
   resource: Resource<T>,
   key: ObjectKey & { readonly uid: string },
-  change: (object: T) => object | undefined,
+  change: (object: T) => object | undefined | Promise<object | undefined>,
   options: RequestOptions & { subresource?: 'status' } = {},
 ): Promise<T | undefined> {
   for (let attempt = 1; ; attempt++) {
     const object = await client.find(resource, key, options);
     if (object === undefined || object.metadata.uid !== key.uid) return undefined;
-    const patch = change(object);
+    const patch = await change(object);
     if (patch === undefined) return object;
     const { resourceVersion } = object.metadata;
     const { metadata, ...rest } = patch as { metadata?: object };

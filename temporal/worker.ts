@@ -24,9 +24,11 @@ import { createOutageFinder } from '../activities/outage.ts';
 import { refuseOtherClusters } from '../activities/own-cluster.ts';
 import { createOwnerActivities } from '../activities/owner/index.ts';
 import { hideSecret } from '../activities/providers/kit/masks.ts';
-import type { Provider, ProviderDeps, SecretData } from '../activities/providers/provider.ts';
+import { type Provider, type ProviderDeps, ProviderError, type SecretData } from '../activities/providers/provider.ts';
 import { createProvider } from '../activities/providers/registry.ts';
 import { createVmActivities } from '../activities/providers/serve.ts';
+import { createSigningActivities } from '../activities/sign-places.ts';
+import { createSigners } from '../activities/signatures.ts';
 import { createSweepActivities } from '../activities/sweep.ts';
 import { createVerdictActivities } from '../activities/verdict.ts';
 import { createVmTagsActivities } from '../activities/vm-tags.ts';
@@ -61,6 +63,8 @@ export interface WorkersOptions {
   readonly clusterId?: string | undefined;
   /** Cluster of the Machines, classes and Secrets. */
   readonly control: KubeClient;
+  /** Namespace of the Machines, the only one whose Secrets are given to providers. */
+  readonly machineNamespace: string;
   /** Cluster of the Nodes and Pods; may be the same. */
   readonly target: KubeClient;
   /** For machines whose spec does not say otherwise. */
@@ -144,7 +148,7 @@ function kubernetesWorker(options: WorkersOptions) {
 export async function startWorkers(options: WorkersOptions): Promise<Workers> {
   const { control, logger, onRequestRate, onRequest, defaultCredentials = false, tokenFolder } = options;
   const deps = {
-    readSecret: secretReader(control),
+    readSecret: secretReader(control, options.machineNamespace),
     defaultCredentials,
     ...(tokenFolder !== undefined && { tokenFolder }),
     ...(onRequestRate && { onRequestRate }),
@@ -217,6 +221,7 @@ async function createInstallationWorker(
   const { connection, namespace, installation, outagePercent } = options;
   const client = new Client({ connection, namespace });
   const findOutage = createOutageFinder({ ...options, percent: outagePercent });
+  const findSigner = createSigners(options.control);
   const claimMachines = createClaimMachines({ client, name: installation, cluster: options.clusterId });
   return (options.fastSandbox ? FastSandboxWorker : Worker).create({
     ...kubernetesWorker(options),
@@ -226,13 +231,14 @@ async function createInstallationWorker(
     workflowBundle: await loadWorkflowBundle(),
     sinks,
     activities: {
-      ...createMachineActivities({ ...options, events, findOutage }),
+      ...createMachineActivities({ ...options, events, findOutage, findSigner }),
       ...createOwnerActivities({ ...options, events, findOutage, claimMachines }),
       ...createLimitActivities(options),
       ...createSweepActivities({ ...options, events, past: createSweepMemory({ client, name: installation }) }),
       ...createVerdictActivities({ ...options, events }),
       ...createInterruptionActivities(options),
-      ...createVmTagsActivities({ ...options, events }),
+      ...createSigningActivities({ ...options, findSigner }),
+      ...createVmTagsActivities({ ...options, events, findSigner }),
       ...createFailedRunActivities({ ...options, events }),
       ...createOrderActivities({ ...options, events }),
     },
@@ -324,9 +330,13 @@ function observeCalls(onCall: (call: Omit<ProviderCall, 'provider'>) => void): A
 const gatherMs = 100;
 
 /** For providers: what an activity reads is hidden in what it says. */
-function secretReader(control: KubeClient): ProviderDeps['readSecret'] {
+function secretReader(control: KubeClient, namespace: string): ProviderDeps['readSecret'] {
   const find = coalesceReads(control, {}, gatherMs);
   return async (key, signal) => {
+    if (key.namespace !== namespace) {
+      const why = `is not in the namespace "${namespace}" of the Machines: move it there, and correct what names it`;
+      throw new ProviderError('InvalidArgument', `Secret "${key.namespace}/${key.name}" ${why}`);
+    }
     const secret = await find(secrets, key);
     signal.throwIfAborted();
     if (secret === undefined) return undefined;

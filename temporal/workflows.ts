@@ -66,15 +66,21 @@ export function sourceCheckId(installation: string, { namespace, name }: ObjectR
 /**
  * Starts the check of a source object, unless one of this version is open. Nothing repeats it: the controller asks
  * again.
+ * @param hasUnsigned Machines of it have places to be signed
  */
-export async function startSourceCheck(to: Installation, ref: ObjectRef, version: string): Promise<void> {
+export async function startSourceCheck(
+  to: Installation,
+  ref: ObjectRef,
+  version: string,
+  hasUnsigned: boolean,
+): Promise<void> {
   const options = {
     taskQueue: to.name,
     workflowId: sourceCheckId(to.name, ref, version),
     workflowIdConflictPolicy: 'USE_EXISTING',
     workflowIdReusePolicy: 'ALLOW_DUPLICATE',
     workflowExecutionTimeout: checkTimeoutMs,
-    args: [ofInstallation(to, ref)],
+    args: [ofInstallation(to, ref), ...(hasUnsigned ? [true] : [])],
     staticSummary: `check of ${ref.namespace}/${ref.name}`,
     typedSearchAttributes: [{ key: installationKey, value: to.name }],
   } satisfies WorkflowStartOptions;

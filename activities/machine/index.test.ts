@@ -17,6 +17,7 @@ import { StatusError } from '../../kube/errors.ts';
 import type { EventRecord } from '../../kube/events.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { newNamespace, patient, testClient } from '../../test/support/kube.ts';
+import { createSigners } from '../signatures.ts';
 import { createMachineActivities, type MachineActivities } from './index.ts';
 
 const defaults: MachineLimits = {
@@ -52,6 +53,7 @@ function createActivities(control: KubeClient, target = client): MachineActiviti
     target,
     events: { record: (event) => events.push(event), flush: async () => undefined },
     findOutage: async () => undefined,
+    findSigner: createSigners(control),
     logger: { info: () => undefined },
     defaults,
     bootstrapTokenExtraGroups: '',

@@ -37,12 +37,12 @@ import type { FindOutage } from '../outage.ts';
 import { goneLine, type LogLine, lineOf, secondsInPhase, secondsOfDeletion } from './log.ts';
 import { createMaintenanceActivities } from './maintenance.ts';
 import { createNodeActivities } from './nodes.ts';
-import { annotationsProblem, onlyPlaces, type PlacesReading, placesOf, withNodes, withPlace } from './places.ts';
+import { annotationsProblem, createPlaceRecords, type PlacesDeps, type PlacesReading } from './places.ts';
 import { createSourceActivities } from './source.ts';
 import { createUserDataActivities, type UserDataDeps } from './user-data.ts';
 import { createVmOwnerActivities } from './vm-owner.ts';
 
-export interface MachineDeps extends UserDataDeps {
+export interface MachineDeps extends UserDataDeps, PlacesDeps {
   readonly control: KubeClient;
   readonly target: KubeClient;
   readonly events: EventRecorder;
@@ -146,7 +146,7 @@ export function createMachineActivities(deps: MachineDeps) {
   }
 
   /** Patches the Machine by what `change` makes of it as it is now. */
-  async function updateMachine(ref: ObjectRef, change: (live: KubeObject) => object | undefined) {
+  async function updateMachine(ref: ObjectRef, change: Parameters<typeof update<KubeObject>>[3]) {
     return snapshot(ref, await update(control, dialectOf(ref.dialect).kinds.machine, ref, change, localRequest()));
   }
 
@@ -209,16 +209,15 @@ export function createMachineActivities(deps: MachineDeps) {
   }
 
   /**
-   * The Machine with our finalizer, and with `places` as those where its VMs may be made; null when it is gone.
-   * undefined when it is not as it was seen: nothing was written.
+   * The Machine with our finalizer, and with these annotations; null when it is gone. undefined when it is not as it
+   * was seen: nothing was written.
    */
   async function tryToAddFinalizer(
     ref: ObjectRef,
     { resourceVersion, finalizers: others }: MachineSnapshot,
-    places?: readonly Place[],
+    annotations?: Readonly<Record<string, string>>,
   ): Promise<MachineSnapshot | null | undefined> {
     const { finalizer } = dialectOf(ref.dialect).marks;
-    const annotations = places && { ...onlyPlaces(places), [names.firstUid]: ref.uid };
     try {
       const metadata = { resourceVersion, finalizers: [...others, finalizer], ...(annotations && { annotations }) };
       return snapshot(ref, await patchMachine(ref, metadata));
@@ -228,6 +227,7 @@ export function createMachineActivities(deps: MachineDeps) {
     }
   }
 
+  const placeRecords = createPlaceRecords(deps);
   const { readSource } = createSourceActivities(deps);
   const { ensureUserData, removeUserData } = createUserDataActivities(deps);
   const { findNode, viewNode, markNode, markAndUpdateNode, ...nodeActivities } = createNodeActivities(deps);
@@ -272,13 +272,15 @@ export function createMachineActivities(deps: MachineDeps) {
       if (seen.managed) return { reading };
       const { cloud, problem, refusal } = reading;
       const usable = cloud !== undefined && problem === undefined && refusal === undefined ? [cloud] : [];
-      const places = mayHaveVm ? undefined : usable;
+      const annotations = mayHaveVm
+        ? undefined
+        : { ...(await placeRecords.onlyPlaces(ref, usable)), [names.firstUid]: ref.uid };
       try {
-        const machine = await tryToAddFinalizer(ref, seen, places);
+        const machine = await tryToAddFinalizer(ref, seen, annotations);
         return machine === null ? null : { reading, machine: machine ?? null };
       } catch (error) {
         const live = isInvalid(error) ? await findMachine(ref) : null;
-        const tooMuch = live && annotationsProblem(live, places && onlyPlaces(places));
+        const tooMuch = live && annotationsProblem(live, annotations);
         if (!tooMuch) throw error;
         return { reading: { ...reading, problem: tooMuch } };
       }
@@ -301,10 +303,12 @@ export function createMachineActivities(deps: MachineDeps) {
      */
     async rememberPlace(ref: ObjectRef, place: Place, others: boolean): Promise<MachineSnapshot | PlaceRefusal | null> {
       let placeProblem: string | undefined;
-      const machine = await updateMachine(ref, (live) => {
+      const machine = await updateMachine(ref, async (live) => {
         const isKept = others || toSnapshot(ref, live).providerID !== undefined;
-        const annotations = isKept ? withPlace(live, place) : onlyPlaces([place]);
-        placeProblem = annotationsProblem(live, annotations);
+        const { annotations, problem } = isKept
+          ? await placeRecords.withPlace(ref, live, place)
+          : { annotations: await placeRecords.onlyPlaces(ref, [place]), problem: undefined };
+        placeProblem = problem ?? annotationsProblem(live, annotations);
         return placeProblem === undefined ? annotated(annotations) : undefined;
       });
       return placeProblem === undefined ? machine : { placeProblem };
@@ -312,7 +316,7 @@ export function createMachineActivities(deps: MachineDeps) {
 
     /** Stores on the Machine that these Nodes are deleted with it: their VMs are deleted next. */
     async rememberNodes(ref: ObjectRef, nodeNames: readonly string[]): Promise<MachineSnapshot | null> {
-      return updateMachine(ref, (live) => annotated(withNodes(live, nodeNames)));
+      return updateMachine(ref, async (live) => annotated(await placeRecords.withNodes(ref, live, nodeNames)));
     },
 
     /** Where there may be VMs of the Machine, whose snapshot has this `source`. */
@@ -500,10 +504,9 @@ export function createMachineActivities(deps: MachineDeps) {
   }
 
   /** Where there may be VMs of a Machine as it was read. */
-  function toPlaces(ref: ObjectRef, object: KubeObject, reading: SourceSnapshot): FoundPlaces {
-    const { kinds } = dialectOf(ref.dialect);
+  async function toPlaces(ref: ObjectRef, object: KubeObject, reading: SourceSnapshot): Promise<FoundPlaces> {
     const machine = toSnapshot(ref, object);
-    return { machine, ...placesOf(object, machine, reading, (kinds.source ?? kinds.machine).kind) };
+    return { machine, ...(await placeRecords.placesOf(ref, object, machine, reading)) };
   }
 
   async function writeIdentity(

@@ -13,6 +13,7 @@ import { mergePatch } from '../../kube/patch.ts';
 import { createDrainedNode } from '../../test/support/drained-node.ts';
 import { newNamespace, patient, testClient } from '../../test/support/kube.ts';
 import { refOf } from '../../test/support/refs.ts';
+import { createSigners } from '../signatures.ts';
 import { createMachineActivities } from './index.ts';
 
 const defaults = {
@@ -42,6 +43,7 @@ describe('what a preservation writes', () => {
       target: kube,
       events: { record: (event) => events.push(event), flush: async () => undefined },
       findOutage: async () => undefined,
+      findSigner: createSigners(kube),
       logger: { info: () => undefined },
       defaults,
       bootstrapTokenExtraGroups: '',

@@ -12,6 +12,7 @@ import type { KubeClient } from '../../kube/client.ts';
 import { secrets } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { newNamespace, patient, testClient } from '../../test/support/kube.ts';
+import { createSigners } from '../signatures.ts';
 import { createMachineActivities, type MachineActivities } from './index.ts';
 
 const defaults: MachineLimits = { creationSeconds: 1200, drainSeconds: 7200, maxEvictRetries: 360, nodeConditions: [] };
@@ -29,6 +30,7 @@ describe('the places of a Machine', () => {
       target: client,
       events: { record: () => undefined, flush: async () => undefined },
       findOutage: async () => undefined,
+      findSigner: createSigners(client),
       logger: { info: () => undefined },
       defaults,
       bootstrapTokenExtraGroups: '',
@@ -62,6 +64,17 @@ describe('the places of a Machine', () => {
     return { machine, ref: { dialect: 'gardener', namespace, name, uid: machine.metadata.uid } };
   }
 
+  /** The annotation with these places, as Millwright has signed it on the Machine with this name. */
+  async function signed(name: string, places: readonly Place[], annotation: string = names.places) {
+    const value = JSON.stringify(places);
+    const signature = (await createSigners(client)(namespace)).sign({ namespace, name }, annotation, value);
+    return { [names.places]: value, [names.placesSignature]: signature };
+  }
+
+  async function annotate(ref: ObjectRef, annotations: object): Promise<void> {
+    await client.patch(machines, ref, mergePatch({ metadata: { annotations } }));
+  }
+
   async function placesOf(ref: ObjectRef) {
     const { places, problem } = (await activities.readPlaces(ref, 'small')) ?? {};
     return { regions: places?.map(({ providerSpec }) => (providerSpec as { region: string }).region), problem };
@@ -79,7 +92,8 @@ describe('the places of a Machine', () => {
 
   it('need not say what they were read from', async () => {
     const { origin: _, ...place } = placeIn('a');
-    const { ref } = await newMachine({ [names.places]: JSON.stringify([{ ...place, origin: 'lost' }]) });
+    const { ref } = await newMachine();
+    await annotate(ref, await signed(ref.name, [{ ...place, origin: 'lost' } as unknown as Place]));
     expect((await activities.readPlaces(ref, 'small'))?.places).toEqual([place]);
   });
 
@@ -154,6 +168,83 @@ describe('the places of a Machine', () => {
     const { ref } = await newMachine();
     for (const nodeNames of [['one'], ['two', 'one']]) await activities.rememberNodes(ref, nodeNames);
     expect(await activities.readPlaces(ref, 'small')).toMatchObject({ nodeNames: ['one', 'two'] });
+  });
+
+  it.each([
+    ['are those of its class now', 'now'],
+    ['are those of another class now', 'other'],
+  ])('count without a signature while they %s', async (_, region) => {
+    if (region === 'other') {
+      await client.create(machineClasses, {
+        metadata: { namespace, name: 'other' },
+        provider: 'example',
+        secretRef: { namespace, name: 'pool' },
+        providerSpec: { region },
+      });
+    }
+    const { ref } = await newMachine({ [names.places]: JSON.stringify([placeIn(region)]) });
+    expect(await placesOf(ref)).toEqual({ regions: [region] });
+  });
+
+  it.each([
+    ['no signature', async () => ({ [names.places]: JSON.stringify([placeIn('a')]) })],
+    ['one place that no class says', async () => ({ [names.places]: JSON.stringify([placeIn('now'), placeIn('a')]) })],
+    [
+      'a Secret that the class does not name',
+      async () => ({
+        [names.places]: JSON.stringify([
+          { ...placeIn('now'), credentials: [{ namespace: 'kube-system', name: 'pool' }] },
+        ]),
+      }),
+    ],
+    ['the signature of another value', async (name: string) => edited(name)],
+    ['the signature of another Machine', async () => signed('another', [placeIn('a')])],
+    ['the signature of another annotation', async (name: string) => signed(name, [placeIn('a')], names.nodes)],
+  ])('do not count with %s: nothing is asked anywhere, and the problem has the fix', async (_, annotations) => {
+    const { ref } = await newMachine();
+    await annotate(ref, await annotations(ref.name));
+    const { regions, problem } = await placesOf(ref);
+    expect(regions).toEqual([]);
+    expect(problem).toMatch(
+      new RegExp(
+        `^annotation ${names.places} .* has no valid signature, and no MachineClass says the same\\. ` +
+          'If the MachineClass was changed, restore it as it was, .* If somebody has edited the annotation, put it back',
+      ),
+    );
+    expect(problem).toContain(`millwright retry ${ref.name} -n ${namespace}`);
+    expect(await activities.rememberPlace(ref, placeIn('b'), true)).toEqual({ placeProblem: problem });
+  });
+
+  const edited = async (name: string) => ({
+    ...(await signed(name, [placeIn('a')])),
+    [names.places]: JSON.stringify([placeIn('b')]),
+  });
+
+  it('are signed where they are noted again', async () => {
+    const { ref } = await newMachine({ [names.places]: JSON.stringify([placeIn('now')]) });
+    await activities.rememberPlace(ref, placeIn('now', 7), true);
+    const { annotations } = (await client.get(machines, ref)).metadata;
+    expect(annotations).toMatchObject(await signed(ref.name, [placeIn('now')]));
+    expect(annotations).not.toHaveProperty([names.begunElsewhere]);
+  });
+
+  it('do not fit with their signature into the most that an object takes', async () => {
+    const note = 'x'.repeat(256 * 1024 - JSON.stringify([placeIn('a')]).length - 200);
+    const { ref } = await newMachine({ note });
+    await activities.rememberPlace(ref, placeIn('a'), false);
+    const { ref: full } = await newMachine({ note: `${note}${'x'.repeat(150)}` });
+    expect(await activities.rememberPlace(full, placeIn('a'), false)).toMatchObject({
+      placeProblem: expect.stringContaining('bytes of annotations'),
+    });
+  });
+
+  it('leave out the names of Nodes that are not signed', async () => {
+    const { ref } = await newMachine();
+    await activities.rememberNodes(ref, ['one']);
+    await annotate(ref, { [names.nodes]: 'one,two' });
+    expect(await activities.readPlaces(ref, 'small')).not.toHaveProperty('nodeNames');
+    await activities.rememberNodes(ref, ['three']);
+    expect(await activities.readPlaces(ref, 'small')).toMatchObject({ nodeNames: ['three'] });
   });
 
   it.each([

@@ -1,22 +1,16 @@
 /** Where the VMs of a Machine are: kept on the Machine, as its source may be changed while they exist. */
-import { isDeepStrictEqual } from 'node:util';
-import { z } from 'zod';
+import { dialectOf } from '../../api/dialects.ts';
 import { annotationBytes, maxAnnotationBytes } from '../../api/metadata-rules.ts';
 import type { MachineSnapshot } from '../../api/model/machine.ts';
+import type { ObjectRef } from '../../api/model/ref.ts';
 import type { Place, SourceSnapshot } from '../../api/model/source.ts';
-import { names, providerKey } from '../../api/names.ts';
-import type { KubeObject } from '../../api/objects.ts';
-import { Origin, SecretRef } from '../../api/provider.ts';
-
-/** A place as the annotation has it. */
-const StoredPlace = z
-  .object({
-    provider: z.string().min(1),
-    origin: Origin.optional().catch(undefined),
-    providerSpec: z.unknown(),
-    credentials: z.array(SecretRef),
-  })
-  .transform(({ origin, ...place }) => ({ ...place, ...(origin !== undefined && { origin }) }));
+import { names } from '../../api/names.ts';
+import type { KubeObject, Resource } from '../../api/objects.ts';
+import { areKnown, isSamePlace, storedPlaces } from '../../api/places.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import { coalesce } from '../../kube/shared-finds.ts';
+import { localRequestOptions } from '../local-request.ts';
+import type { FindSigner } from '../signatures.ts';
 
 /** The places where a Machine may have VMs, and its source as it is now. */
 export interface PlacesReading {
@@ -33,22 +27,155 @@ export interface PlacesReading {
   readonly problem?: string;
 }
 
-/** The annotation of a Machine that has, or is about to have, VMs in these places and in no other. */
-export function onlyPlaces(places: readonly Place[]): Readonly<Record<string, string>> {
-  return { [names.places]: JSON.stringify(places) };
+export interface PlacesDeps {
+  /** Cluster of the Machines and their sources. */
+  readonly control: KubeClient;
+  readonly findSigner: FindSigner;
 }
 
+/** A Machine by its name: one that is restored from a backup has another UID. */
+type Named = Pick<ObjectRef, 'dialect' | 'namespace' | 'name'>;
+
+type Annotations = Readonly<Record<string, string>>;
+
+/** Places that count. Left out: the Machine says nothing of them, or what it says does not count. */
+interface Evidence {
+  readonly places?: readonly Place[];
+  /** Why what it says does not count, with the fix. */
+  readonly problem?: string;
+}
+
+/** Names of annotations with those of their signatures. */
+const ofPlaces = [names.places, names.placesSignature] as const;
+const ofNodes = [names.nodes, names.nodesSignature] as const;
+
 /**
- * The annotation once there may be a VM in this place as well, which is then the last; undefined where it says so
- * already. Where it says nothing yet, another system has begun the creation, and that is noted, too.
+ * What Machines say of places and Nodes. Who may edit a Machine can write it as well, so it is evidence only with a
+ * signature; places are, too, while sources of the namespace say the same.
  */
-export function withPlace(machine: KubeObject, place: Place): Readonly<Record<string, string>> | undefined {
-  const { places = [] } = readAnnotation(machine);
-  const last = places.at(-1);
-  if (last !== undefined && isSamePlace(last, place)) return undefined;
-  const isFirst = machine.metadata.annotations?.[names.places] === undefined;
-  const changed = onlyPlaces([...places.filter((known) => !isSamePlace(known, place)), place]);
-  return { ...changed, ...(isFirst && { [names.begunElsewhere]: 'true' }) };
+export function createPlaceRecords({ control, findSigner }: PlacesDeps) {
+  const share = coalesce<readonly Place[]>();
+
+  /** What all sources of a namespace say, read once for all that ask at the same moment. */
+  function listSources({ dialect, namespace }: Pick<Named, 'dialect' | 'namespace'>): Promise<readonly Place[]> {
+    const list = async <T extends KubeObject>(resource: Resource<T>) =>
+      (await control.list(resource, { namespace, ...localRequestOptions })).items;
+    return share(`${dialect}/${namespace}`, () => dialectOf(dialect).source.list(list));
+  }
+
+  async function sign(machine: Named, [annotation, signature]: typeof ofPlaces | typeof ofNodes, value: string) {
+    const signer = await findSigner(machine.namespace);
+    return { [annotation]: value, [signature]: signer.sign(machine, annotation, value) };
+  }
+
+  async function isSigned(
+    machine: Named,
+    { metadata: { annotations = {} } }: KubeObject,
+    [annotation, signature]: typeof ofPlaces | typeof ofNodes,
+  ): Promise<boolean> {
+    const [value, given] = [annotations[annotation], annotations[signature]];
+    if (value === undefined || given === undefined) return false;
+    return (await findSigner(machine.namespace)).isSigned(machine, annotation, value, given);
+  }
+
+  /** @param present what the source of the Machine says now */
+  async function evidenceOf(machine: Named, object: KubeObject, present?: Place): Promise<Evidence> {
+    const { places = [], problem } = storedPlaces(object);
+    const sourceKind = kindOfSource(machine);
+    const retry = `run \`millwright retry ${machine.name} -n ${machine.namespace}\``;
+    if (problem !== undefined) {
+      const fix = `Correct it, or remove it if the ${sourceKind} still describes that place; then ${retry}`;
+      return { problem: `${problem}: it says where the VM was made. ${fix}` };
+    }
+    const isKnown =
+      places.length === 0 ||
+      (present !== undefined && areKnown(places, [present])) ||
+      (await isSigned(machine, object, ofPlaces)) ||
+      areKnown(places, await listSources(machine));
+    if (isKnown) return object.metadata.annotations?.[names.places] === undefined ? {} : { places };
+    const what = `annotation ${names.places} says where the VM was made, has no valid signature, and no ${sourceKind} says the same`;
+    const restore = `If the ${sourceKind} was changed, restore it as it was, or create another one with its former content`;
+    const putBack = `If somebody has edited the annotation, put it back, or remove it if the ${sourceKind} still describes the place`;
+    return { problem: `${what}. ${restore}. ${putBack}. Then ${retry}` };
+  }
+
+  async function nodesOf(machine: Named, object: KubeObject): Promise<string[]> {
+    const text = object.metadata.annotations?.[names.nodes];
+    return text && (await isSigned(machine, object, ofNodes)) ? text.split(',').filter(Boolean) : [];
+  }
+
+  /** The annotations of a Machine that has, or is about to have, VMs in these places and in no other. */
+  function onlyPlaces(machine: Named, places: readonly Place[]): Promise<Annotations> {
+    return sign(machine, ofPlaces, JSON.stringify(places));
+  }
+
+  return {
+    listSources,
+    onlyPlaces,
+
+    /**
+     * The annotations once there may be a VM in this place as well, which is then the last; undefined where the Machine
+     * says so already. Where it says nothing yet, another system has begun the creation, and that is noted, too.
+     */
+    async withPlace(
+      machine: Named,
+      object: KubeObject,
+      place: Place,
+    ): Promise<{ readonly annotations?: Annotations | undefined; readonly problem?: string }> {
+      const { places = [], problem } = await evidenceOf(machine, object);
+      if (problem !== undefined) return { problem };
+      const text = object.metadata.annotations?.[names.places];
+      const last = places.at(-1);
+      if (last !== undefined && isSamePlace(last, place)) {
+        if (await isSigned(machine, object, ofPlaces)) return {};
+        return { annotations: await sign(machine, ofPlaces, text ?? '') };
+      }
+      const changed = await onlyPlaces(machine, [...places.filter((known) => !isSamePlace(known, place)), place]);
+      return { annotations: { ...changed, ...(text === undefined && { [names.begunElsewhere]: 'true' }) } };
+    },
+
+    /** The annotations with more names of Nodes that go with the Machine. */
+    async withNodes(machine: Named, object: KubeObject, nodeNames: readonly string[]): Promise<Annotations> {
+      const known = await nodesOf(machine, object);
+      return sign(machine, ofNodes, [...new Set([...known, ...nodeNames])].join());
+    },
+
+    /**
+     * All places of a Machine: none where nothing was asked of any cloud. A Machine that another system made says
+     * nothing of them: its source does.
+     */
+    async placesOf(
+      machine: Named,
+      object: KubeObject,
+      { providerID }: Pick<MachineSnapshot, 'providerID'>,
+      reading: SourceSnapshot,
+    ): Promise<PlacesReading> {
+      const { annotations = {}, deletionTimestamp } = object.metadata;
+      const { cloud } = reading;
+      const nodeNames = await nodesOf(machine, object);
+      const replacements = Number(annotations[names.replacements]) || 0;
+      const isBegunElsewhere =
+        annotations[names.places] === undefined || annotations[names.begunElsewhere] !== undefined;
+      const mayBeUntagged = isBegunElsewhere && providerID === undefined && deletionTimestamp !== undefined;
+      const known = {
+        reading,
+        ...(nodeNames.length > 0 && { nodeNames }),
+        ...(replacements > 0 && { replacements }),
+        ...(mayBeUntagged && { mayBeUntagged }),
+      };
+      const { places, problem } = await evidenceOf(machine, object, cloud);
+      if (problem !== undefined) return { ...known, places: [], problem };
+      if (places !== undefined && (places.length > 0 || providerID === undefined)) {
+        const present = places.map((place) => (cloud !== undefined && isSamePlace(place, cloud) ? cloud : place));
+        return { ...known, places: present };
+      }
+      if (cloud !== undefined) return { ...known, places: [cloud] };
+      const sourceKind = kindOfSource(machine);
+      const missing = reading.problem ?? `the ${sourceKind} is missing`;
+      const fix = `without it Millwright cannot find the VM. Create or correct the ${sourceKind}`;
+      return { ...known, places: [], problem: `${missing}: ${fix}` };
+    },
+  };
 }
 
 /** Why a Machine cannot get more annotations, for people; undefined: it can. */
@@ -62,78 +189,8 @@ export function annotationsProblem(
   return `${would}, and ${maxAnnotationBytes} is the most: make the providerSpec of its class or its own annotations smaller`;
 }
 
-/** The annotation with more names of Nodes that go with the Machine. */
-export function withNodes(machine: KubeObject, nodeNames: readonly string[]): Readonly<Record<string, string>> {
-  return { [names.nodes]: [...new Set([...nodesOf(machine), ...nodeNames])].join() };
-}
-
-/**
- * All places of a Machine: none where nothing was asked of any cloud. A Machine that another system made says nothing
- * of them: its source does.
- * @param sourceKind for people: the kind of the object that the source is read from
- */
-export function placesOf(
-  machine: KubeObject,
-  { providerID }: Pick<MachineSnapshot, 'providerID'>,
-  reading: SourceSnapshot,
-  sourceKind: string,
-): PlacesReading {
-  const nodeNames = nodesOf(machine);
-  const replacements = Number(machine.metadata.annotations?.[names.replacements]) || 0;
-  const { annotations = {}, deletionTimestamp } = machine.metadata;
-  const isBegunElsewhere = annotations[names.places] === undefined || annotations[names.begunElsewhere] !== undefined;
-  const mayBeUntagged = isBegunElsewhere && providerID === undefined && deletionTimestamp !== undefined;
-  const known = {
-    reading,
-    ...(nodeNames.length > 0 && { nodeNames }),
-    ...(replacements > 0 && { replacements }),
-    ...(mayBeUntagged && { mayBeUntagged }),
-  };
-  const { places, problem } = readAnnotation(machine);
-  if (problem !== undefined) {
-    const fix = `Correct it, or remove it if the ${sourceKind} still describes that place; then run \`millwright retry ${machine.metadata.name} -n ${machine.metadata.namespace}\``;
-    return { ...known, places: [], problem: `${problem}: it says where the VM was made. ${fix}` };
-  }
-  const { cloud } = reading;
-  if (places !== undefined && (places.length > 0 || providerID === undefined)) {
-    const present = places.map((place) => (cloud !== undefined && isSamePlace(place, cloud) ? cloud : place));
-    return { ...known, places: present };
-  }
-  if (cloud !== undefined) return { ...known, places: [cloud] };
-  const missing = reading.problem ?? `the ${sourceKind} is missing`;
-  const fix = `without it Millwright cannot find the VM. Create or correct the ${sourceKind}`;
-  return { ...known, places: [], problem: `${missing}: ${fix}` };
-}
-
-function nodesOf({ metadata }: KubeObject): string[] {
-  return metadata.annotations?.[names.nodes]?.split(',').filter(Boolean) ?? [];
-}
-
-function isSamePlace(a: Place, b: Place): boolean {
-  const essence = ({ provider, providerSpec, credentials }: Place) => [
-    providerKey(provider),
-    providerSpec,
-    credentials,
-  ];
-  return isDeepStrictEqual(essence(a), essence(b));
-}
-
-/** `places` is left out where there is no annotation. */
-function readAnnotation({ metadata }: KubeObject): { places?: readonly Place[]; problem?: string } {
-  const text = metadata.annotations?.[names.places];
-  if (text === undefined) return {};
-  const { data, error } = z.array(StoredPlace).safeParse(parseJson(text));
-  if (data !== undefined) return { places: data };
-  const { path, message } = error.issues[0] ?? { path: [], message: 'it cannot be read' };
-  const at = path.length > 0 ? ` at ${path.join('.')}` : '';
-  const problem = `annotation ${names.places} is not valid${at} (${message})`;
-  return { problem };
-}
-
-function parseJson(text: string): unknown {
-  try {
-    return JSON.parse(text);
-  } catch {
-    return undefined;
-  }
+/** Kind of the objects that say where VMs are made, for people. */
+function kindOfSource({ dialect }: Pick<Named, 'dialect'>): string {
+  const { kinds } = dialectOf(dialect);
+  return (kinds.source ?? kinds.machine).kind;
 }

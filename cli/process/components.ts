@@ -154,6 +154,7 @@ export async function startWorkersComponent(
     installation,
     clusterId,
     control,
+    machineNamespace: options.namespace,
     target,
     defaults: machineLimits(options, deps),
     maxCachedWorkflows: options.maxCachedWorkflows,

@@ -61,7 +61,7 @@ it('[invariant 2 partly] ends with its machines, classes and Secrets, and doctor
   await until('it says what its drain waits for', async (see) => see(await millwright.describe(guarded)).blockedOn);
   const { output } = await millwright.command('doctor');
   const left =
-    '1 Machine \\(pool-.*\\), 1 MachineSet \\(pool-.*\\), 1 MachineDeployment \\(pool\\), 1 MachineClass \\(small\\), 1 Secret \\(pool\\)';
+    '1 Machine \\(pool-.*\\), 1 MachineSet \\(pool-.*\\), 1 MachineDeployment \\(pool\\), 1 MachineClass \\(small\\), 2 Secrets \\(millwright-signing-key, pool\\)';
   expect(output).toMatch(new RegExp(`^! namespace: it is being deleted, and waits for ${left}$`, 'm'));
   expect((await millwright.command('stuck')).output).toContain(guarded.name);
   await millwright.handleOf(guarded).signal(skipDrainSignal);

@@ -48,6 +48,7 @@ describe('two clusters that serve one installation at the same time', () => {
         installation: one.namespace,
         clusterId,
         control: cluster,
+        machineNamespace: one.namespace,
         target: cluster,
       },
       defaults: { creationSeconds: 1200, drainSeconds: 7200, maxEvictRetries: 360, nodeConditions: [] },

@@ -2,7 +2,7 @@ import { randomBytes } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
-import { searchAttributes } from '../../api/names.ts';
+import { searchAttributes, signingKeySecret } from '../../api/names.ts';
 import { events, type Secret, secrets } from '../../kube/core.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
 import { until } from '../support/until.ts';
@@ -118,11 +118,14 @@ describe('secrets', () => {
       JSON.stringify((await control.list(events, { namespace })).items),
     ];
     seen.push(metrics, ...processes.map((process) => process.logs()));
-    for (const canary of [...Object.values(canaries), ...values.map(({ secret }) => secret)]) {
+    const { data } = await control.get(secrets, { namespace, name: signingKeySecret });
+    const key = data?.['key'] ?? '';
+    expect(key).not.toBe('');
+    for (const canary of [...Object.values(canaries), ...values.map(({ secret }) => secret), key]) {
       for (const text of seen) expect(text.includes(canary)).toBe(false);
     }
     const left = (await control.list(secrets, { namespace })).items.map(({ metadata }) => metadata.name);
-    expect(left.toSorted()).toEqual(['canary', 'pool', 'wrong']);
+    expect(left.toSorted()).toEqual(['canary', signingKeySecret, 'pool', 'wrong']);
   });
 });
 

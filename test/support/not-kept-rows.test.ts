@@ -89,6 +89,8 @@ const writes: Readonly<Record<string, readonly string[] | Reason>> = {
   'activities/owner/report.ts updateStatus: change update': isWrapper,
   'activities/owner/rollback.ts rollBack: update': ['rollback', 'rolledback'],
   'activities/owner/rollback.ts recordCompletion: update': ['complete'],
+  'activities/sign-places.ts signPlaces: patch': ['signed'],
+  'activities/signatures.ts createKey: create': 'each process makes its own key then, and classes say where VMs are',
   'activities/sweep.ts releaseSources: update': ['classgone'],
   'activities/verdict.ts writeVerdict: update': ['verdict'],
   'activities/vm-tags.ts noteVmTags: update': ['vmtags'],

@@ -298,7 +298,7 @@ export const rows: Readonly<Record<string, Row>> = {
   stripped: ofMetadata('machines', 'finalizers', {
     ...{ before: runMachine, begin: edit(machines, { metadata: { finalizers: null } }) },
   }),
-  place: annotation('machines', names.places, {
+  place: ofMetadata('machines', 'annotations', {
     async before(millwright, name) {
       const { control, namespace } = millwright;
       const { providerSpec } = await control.get(machineClasses, { namespace, name: 'sold-out' });
@@ -310,10 +310,15 @@ export const rows: Readonly<Record<string, Row>> = {
     begin: edit(machineClasses, { providerSpec: { tags: { edited: 'yes' } } }),
     ...{ ...hidden, isLeft: true },
   }),
+  signed: annotation('machines', names.placesSignature, {
+    before: runMachine,
+    begin: edit(machines, { metadata: { annotations: { [names.placesSignature]: null } } }),
+    ...hidden,
+  }),
   since: ofStatus('machines', 'currentStatus', { key: 'lastUpdateTime', ...hidden }),
   operation: ofStatus('machines', 'lastOperation', hidden),
   conditions: ofStatus('machines', 'conditions'),
-  leftnodes: annotation('machines', names.nodes, {
+  leftnodes: ofMetadata('machines', 'annotations', {
     before: runMachine,
     async begin(millwright, name) {
       await makeVm(millwright, `${name}-other`, { uid: (await find(millwright, name)).metadata.uid });

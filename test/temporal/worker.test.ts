@@ -90,6 +90,7 @@ async function start(options: Partial<WorkersOptions> = {}): Promise<Workers> {
     namespace: 'default',
     installation: namespace,
     control,
+    machineNamespace: namespace,
     target: control,
     defaults: { creationSeconds: 1200, drainSeconds: 7200, maxEvictRetries: 360, nodeConditions: [] },
     maxCachedWorkflows: 2_000,
@@ -241,6 +242,22 @@ describe('startWorkers', () => {
     });
 
     expect(verdict).toMatchObject({ problems: [] });
+  });
+
+  it('gives providers no Secret of another namespace', async () => {
+    await start();
+    const credentials = [{ namespace: 'kube-system', name: 'account' }];
+    const failure = await client.activity
+      .execute('validateClass', {
+        id: `${namespace}-validate`,
+        taskQueue: providerTaskQueue(namespace, 'simulated'),
+        args: [{ providerSpec: { endpoint: 'http://127.0.0.1:1', machineType: 'small', region: 'here' }, credentials }],
+        startToCloseTimeout: '10 seconds',
+      })
+      .catch((error: Error) => error.cause);
+
+    const message = `Secret "kube-system/account" is not in the namespace "${namespace}" of the Machines: move it there, and correct what names it`;
+    expect(failure).toMatchObject({ type: 'InvalidArgument', message });
   });
 
   it('refuses a cloud call for another cluster, and accepts one without a cluster', async () => {

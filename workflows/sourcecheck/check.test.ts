@@ -20,9 +20,10 @@ let reading: SourceSnapshot;
 let answer: () => unknown;
 let asked: ValidateClassRequest[];
 let written: [ObjectRef, Verdict][];
+let signed: ObjectRef[];
 
 beforeEach(() => {
-  [asked, written] = [[], []];
+  [asked, written, signed] = [[], [], []];
   reading = { version: 'v1', cloud: { provider: 'fake', ...scope } };
   answer = () => ({ problems: [] });
 });
@@ -30,6 +31,7 @@ beforeEach(() => {
 const workflows = setUpWorkflows((taskQueue) => ({
   [taskQueue]: {
     readSource: async () => reading,
+    signPlaces: async (of: ObjectRef) => void signed.push(of),
     writeVerdict: async (...args: [ObjectRef, Verdict]) => void written.push(args),
   },
   [providerTaskQueue(taskQueue, 'fake')]: {
@@ -40,11 +42,11 @@ const workflows = setUpWorkflows((taskQueue) => ({
   },
 }));
 
-async function check(): Promise<CheckResult> {
+async function check(...more: boolean[]): Promise<CheckResult> {
   const { taskQueue, temporal } = workflows;
   const workflowId = workflows.newWorkflowId();
   return temporal.execute<CheckResult>('sourceCheck', {
-    ...{ taskQueue, workflowId, args: [ref] },
+    ...{ taskQueue, workflowId, args: [ref, ...more] },
   });
 }
 
@@ -80,6 +82,15 @@ describe('sourceCheck', () => {
 
     expect(asked).toEqual([]);
     expect(written).toMatchObject([[ref, { problems: ['provider is empty'] }]]);
+  });
+
+  it('signs the places of its Machines where some are not signed, also without an answer of the provider', async () => {
+    answer = () => refused();
+    await check();
+    expect(signed).toEqual([]);
+
+    await check(true);
+    expect(signed).toEqual([ref]);
   });
 
   it.each([

@@ -1,8 +1,9 @@
 /**
  * Has a source of machines judged by its provider, and writes the verdict on it before a Machine needs a VM from it.
  */
-import { proxyLocalActivities } from '@temporalio/workflow';
+import { proxyActivities, proxyLocalActivities } from '@temporalio/workflow';
 import type { MachineActivities } from '../../activities/machine/index.ts';
+import type { SigningActivities } from '../../activities/sign-places.ts';
 import type { VerdictActivities } from '../../activities/verdict.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import type { ClassVerdict } from '../../api/provider.ts';
@@ -15,15 +16,24 @@ const { readSource, writeVerdict } = proxyLocalActivities<Pick<MachineActivities
   retry: { maximumAttempts: 2, initialInterval: '200 ms' },
 });
 
+/** Writes to as many Machines as a class has. */
+const { signPlaces } = proxyActivities<SigningActivities>({
+  startToCloseTimeout: '10 minutes',
+  heartbeatTimeout: '10 seconds',
+  retry: { maximumAttempts: 3, initialInterval: '500 ms' },
+});
+
 /** What came of a check, for people: the problems of the verdict, or why there is none. */
 export type CheckResult = { readonly problems: readonly string[] } | { readonly failure: Failure };
 
 /**
  * Workflow type `sourceCheck`. Has the provider check a class. Without an answer it ends without a verdict, and is
  * repeated.
+ * @param hasUnsigned Machines of it say places without a signature, which are what classes say: they are signed
  */
-export async function sourceCheck(ref: ObjectRef): Promise<CheckResult> {
+export async function sourceCheck(ref: ObjectRef, hasUnsigned = false): Promise<CheckResult> {
   try {
+    if (hasUnsigned) await signPlaces(ref);
     const { version, cloud, problem } = await readSource(ref, ref.name);
     const found: ClassVerdict | Failure = cloud === undefined ? { problems: [] } : await validateClass(cloud);
     if ('code' in found) return { failure: found };

@@ -36,6 +36,7 @@ export async function startFleet() {
   const connection = await connectWorkers({ address, namespace: 'default', tls: false }, logger);
   const workers = await startWorkers({
     ...{ connection, namespace: 'default', installation: namespace, control, target, defaults, providers: [] },
+    machineNamespace: namespace,
     ...{ maxCachedWorkflows: 2_000, bootstrapTokenExtraGroups: '', logger },
     ...{ mostReplacing: { count: 1 }, outagePercent: 55 },
     volumes: { detachMs: 1_000, reattachMs: 1_000, isSerial: false },

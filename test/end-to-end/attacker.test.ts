@@ -1,0 +1,249 @@
+/**
+ * A person who may edit the Machines of a namespace, and nothing else, tries to read Secrets and to send requests: see
+ * docs/security.md.
+ */
+import { once } from 'node:events';
+import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { createServer, type Server } from 'node:http';
+import type { AddressInfo } from 'node:net';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { parse, stringify } from 'yaml';
+import { machineClasses, machines } from '../../api/gardener/resources.ts';
+import type { Machine } from '../../api/gardener/schema/machine.ts';
+import type { ObjectRef } from '../../api/model/ref.ts';
+import { names } from '../../api/names.ts';
+import { defineResource, type KubeObject, type NewObject } from '../../api/objects.ts';
+import type { KubeClient } from '../../kube/client.ts';
+import { loadKubeconfig } from '../../kube/config.ts';
+import { secrets } from '../../kube/core.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { type Installation, startInstallation } from '../support/installation.ts';
+import { testClient, testKubeconfig } from '../support/kube.ts';
+import { refOf } from '../support/refs.ts';
+import { until } from '../support/until.ts';
+
+const group = 'rbac.authorization.k8s.io';
+const roles = defineResource<KubeObject>({ group, version: 'v1', plural: 'roles', kind: 'Role', namespaced: true });
+const bindings = defineResource<KubeObject>({
+  ...{ group, version: 'v1', plural: 'rolebindings', kind: 'RoleBinding', namespaced: true },
+});
+
+/** What the Secrets have that the person may not read. */
+const stolen = 'TOP-SECRET';
+
+let millwright: Installation;
+/** The person. */
+let attacker: KubeClient;
+let listener: Server;
+let url: string;
+/** Requests that have reached the listener. */
+let heard: string[];
+/** What the listener answers. */
+let status: number;
+let kubeconfigs: string;
+
+beforeAll(async () => {
+  millwright = await startInstallation({ flags: ['--providers', 'simulated,aws'] });
+  const { namespace, control } = millwright;
+  const name = `attacker-${namespace}`;
+  await control.create(roles, {
+    metadata: { namespace, name },
+    rules: [
+      {
+        apiGroups: [machines.group],
+        resources: [machines.plural],
+        verbs: ['get', 'list', 'create', 'patch', 'update', 'delete'],
+      },
+    ],
+  } as NewObject<KubeObject>);
+  await control.create(bindings, {
+    metadata: { namespace, name },
+    roleRef: { apiGroup: group, kind: 'Role', name },
+    subjects: [{ apiGroup: group, kind: 'User', name }],
+  } as NewObject<KubeObject>);
+  await millwright.putSecret('database', { token: stolen });
+  await millwright.putSecret('cloud', { providerAccessKeyId: stolen, providerSecretAccessKey: stolen });
+  for (const other of ['kube-system', 'default'])
+    await control.create(secrets, { metadata: { namespace: other, name }, stringData: { token: stolen } });
+
+  kubeconfigs = await mkdtemp(join(tmpdir(), 'millwright-test-'));
+  const config = parse(await readFile(testKubeconfig(), 'utf8'));
+  for (const each of config.users) each.user.as = name;
+  await writeFile(join(kubeconfigs, 'attacker'), stringify(config));
+  attacker = testClient(loadKubeconfig(join(kubeconfigs, 'attacker')));
+
+  listener = createServer(async (request, response) => {
+    const { method, url: path, headers } = request;
+    heard.push(`${method} ${path} ${headers.authorization} ${await text(request)}`);
+    response.writeHead(status, { 'content-type': 'application/json' }).end('{"items":[]}');
+  });
+  listener.listen(0, '127.0.0.1');
+  await once(listener, 'listening');
+  url = `http://127.0.0.1:${(listener.address() as AddressInfo).port}/internal`;
+});
+afterAll(async () => {
+  for (const namespace of ['kube-system', 'default'])
+    await millwright?.control.delete(secrets, { namespace, name: `attacker-${millwright.namespace}` });
+  await attacker?.close();
+  await millwright?.stop();
+  listener?.close();
+  await rm(kubeconfigs, { recursive: true, force: true });
+});
+beforeEach(() => {
+  [heard, status] = [[], 200];
+});
+
+/** A place as the annotation has it. */
+const placeWith = (secret: { namespace?: string; name: string }, change: object = {}) => ({
+  provider: 'simulated',
+  providerSpec: { endpoint: url, machineType: 'small', region: 'here', tags: { cluster: millwright.namespace } },
+  credentials: [{ namespace: millwright.namespace, ...secret }],
+  ...change,
+});
+
+const annotations = (places: readonly object[]) => ({ [names.places]: JSON.stringify(places) });
+
+/** What the Machine says of its deletion, once it is refused or the listener has heard of it. */
+async function outcomeOf(ref: Pick<ObjectRef, 'namespace' | 'name'>): Promise<string> {
+  return until('the deletion is refused, or was heard of', async (see) => {
+    const { lastOperation } = see(await millwright.control.find(machines, ref))?.status ?? {};
+    return (heard.length > 0 || lastOperation?.state === 'Failed') && (lastOperation?.description ?? '');
+  });
+}
+
+describe('who may edit Machines, and nothing else,', () => {
+  it('may read no Secret', async () => {
+    await expect(attacker.get(secrets, { namespace: millwright.namespace, name: 'database' })).rejects.toThrow('403');
+  });
+
+  it.each([
+    ['a Secret of the namespace', 'a1', 200, () => placeWith({ name: 'database' })],
+    ['a Secret of kube-system', 'a2', 200, () => placeWith({ ...ofOther('kube-system') })],
+    ['a Secret of another namespace', 'a3', 200, () => placeWith({ ...ofOther('default') })],
+    ['a Secret of the namespace, to an address that refuses,', 'a4', 403, () => placeWith({ name: 'database' })],
+    [
+      'a Secret of the namespace with the keys of another cloud',
+      'a5',
+      200,
+      () =>
+        placeWith(
+          { name: 'cloud' },
+          { provider: 'aws', providerSpec: { region: 'eu-west-1', endpoint: url.replace('internal', 'ec2') } },
+        ),
+    ],
+  ])('has %s sent nowhere by a Machine that is deleted', async (_, name, answer, place) => {
+    status = answer;
+    const { namespace } = millwright;
+    const providerID = name === 'a5' ? 'aws:///eu-west-1/i-0abc' : 'simulated:///local/none';
+    const ref = refOf(
+      await attacker.create(machines, {
+        metadata: { namespace, name: `${name}-${namespace}`, annotations: annotations([place()]) },
+        spec: { class: { kind: 'MachineClass', name: 'small' }, providerID },
+      }),
+    );
+    await millwright.untilMachine(ref, 'has a finalizer', ({ metadata }) => metadata.finalizers !== undefined);
+    await attacker.delete(machines, ref);
+
+    const outcome = await outcomeOf(ref);
+    expect(heard).toEqual([]);
+    expect(outcome).toContain(`annotation ${names.places} `);
+    expect(outcome).not.toContain('403');
+    await attacker.patch(machines, ref, mergePatch({ metadata: { annotations: { [names.places]: null } } }));
+    await millwright.handleOf(ref).signal('retryNow');
+    await millwright.untilGone(ref);
+    expect(heard).toEqual([]);
+  });
+
+  const ofOther = (namespace: string) => ({ namespace, name: `attacker-${millwright.namespace}` });
+
+  it('has no Secret sent anywhere by a Machine that runs, whose VM is deleted once its place is put back', async () => {
+    const { control, namespace, cloud } = millwright;
+    const ref = await millwright.createMachine(`edited-${namespace}`);
+    const { metadata } = await millwright.untilPhase(ref, 'Running');
+    await attacker.patch(
+      machines,
+      ref,
+      mergePatch({ metadata: { annotations: annotations([placeWith({ name: 'database' })]) } }),
+    );
+    await attacker.delete(machines, ref);
+
+    const outcome = await outcomeOf(ref);
+    expect(heard).toEqual([]);
+    expect(outcome).toContain(`annotation ${names.places} `);
+    await control.patch(machines, ref, mergePatch({ metadata: { annotations: metadata.annotations } }));
+    await millwright.handleOf(ref).signal('retryNow');
+    await millwright.untilGone(ref);
+    expect(await cloud.vms()).toEqual([]);
+    expect(heard).toEqual([]);
+  });
+});
+
+describe('the VM of a Machine', () => {
+  /** What no other class says. */
+  const specOf = (name: string) => {
+    const { cloud, namespace } = millwright;
+    const tags = { cluster: namespace, pool: name };
+    return { providerSpec: { endpoint: cloud.url, machineType: 'small', region: 'here', tags } };
+  };
+
+  /** A Machine that runs, and the only one of its class. */
+  async function runMachine(name: string): Promise<ObjectRef> {
+    await millwright.createClass(name, specOf(name));
+    const ref = await millwright.createMachine(name, { class: { kind: 'MachineClass', name } });
+    await millwright.untilPhase(ref, 'Running');
+    return ref;
+  }
+
+  /** The class leads to a cloud that does not exist. */
+  const changeClass = ({ namespace, name }: ObjectRef) =>
+    millwright.control.patch(
+      machineClasses,
+      { namespace, name },
+      mergePatch({ providerSpec: { endpoint: 'http://127.0.0.1:9' } }),
+    );
+
+  it('is deleted in the place that the Machine says, after its class was changed', async () => {
+    const ref = await runMachine(`signed-${millwright.namespace}`);
+    await changeClass(ref);
+    await millwright.remove(ref);
+
+    expect(await millwright.cloud.vms()).toEqual([]);
+  });
+
+  /** The Machine is as release 0.1.0 has left it. */
+  const removeSignature = (ref: ObjectRef) =>
+    millwright.control.patch(
+      machines,
+      ref,
+      mergePatch({ metadata: { annotations: { [names.placesSignature]: null } } }),
+    );
+
+  it('of release 0.1.0 is deleted after its class was changed, once the place is signed', async () => {
+    const ref = await runMachine(`unsigned-${millwright.namespace}`);
+    await removeSignature(ref);
+    const isSigned = ({ metadata }: Machine) => metadata.annotations?.[names.placesSignature] !== undefined;
+    await millwright.untilMachine(ref, 'has a signature', isSigned);
+    await changeClass(ref);
+    await millwright.remove(ref);
+
+    expect(await millwright.cloud.vms()).toEqual([]);
+  });
+
+  it('whose class was changed before is deleted when there is a class with the former content', async () => {
+    const { control, cloud, namespace } = millwright;
+    const ref = await runMachine(`moved-${namespace}`);
+    await changeClass(ref);
+    await removeSignature(ref);
+    await control.delete(machines, ref);
+    expect(await outcomeOf(ref)).toContain('create another one with its former content');
+    expect(await cloud.vms()).toHaveLength(1);
+
+    await millwright.createClass(`former-${namespace}`, specOf(ref.name));
+    await millwright.handleOf(ref).signal('retryNow');
+    await millwright.untilGone(ref);
+    expect(await cloud.vms()).toEqual([]);
+  });
+});
