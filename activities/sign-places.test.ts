@@ -4,6 +4,7 @@ import { machineClasses, machines } from '../api/gardener/resources.ts';
 import type { ObjectRef } from '../api/model/ref.ts';
 import { names } from '../api/names.ts';
 import type { KubeClient } from '../kube/client.ts';
+import { StatusError } from '../kube/errors.ts';
 import { newNamespace, patient, testClient } from '../test/support/kube.ts';
 import { createSigningActivities } from './sign-places.ts';
 import { createSigners } from './signatures.ts';
@@ -72,5 +73,22 @@ describe('signPlaces', () => {
     const before = await versions();
     await signPlaces(ref);
     expect(await versions()).toEqual(before);
+  });
+
+  it('signs the others if the API server refuses one, which the failure names', async () => {
+    for (const name of ['a', 'b']) await newMachine(name, { [names.places]: JSON.stringify([placeIn('small')]) });
+    const patch: KubeClient['patch'] = async (resource, key, ...rest) => {
+      if (key.name === 'a') throw new StatusError('PATCH', 422, { reason: 'Invalid' });
+      return client.patch(resource, key, ...rest);
+    };
+    const { signPlaces } = createSigningActivities({
+      control: { ...client, patch },
+      findSigner: createSigners(client),
+    });
+
+    const message = 'the API server refuses the signature of 1 of the Machines, first of a: ';
+    await expect(signPlaces(ref)).rejects.toMatchObject({ code: 'FailedPrecondition' });
+    await expect(signPlaces(ref)).rejects.toThrow(message);
+    expect(await validOf()).toEqual(['b']);
   });
 });

@@ -69,14 +69,23 @@ describe('a key', () => {
     expect([second, reads]).toEqual([first, 1]);
   });
 
-  it('that is missing in its Secret is an error that names it, and is looked for again', async () => {
-    const key = { namespace, name: signingKeySecret };
-    await client.create(secrets, { metadata: key, stringData: { other: 'x' } });
-    const findSigner = createSigners(client);
-    const message = `Secret "${namespace}/${signingKeySecret}" has no key \`key\`: delete it, and another one is made`;
-    await expect(findSigner(namespace)).rejects.toMatchObject({ code: 'FailedPrecondition', message });
+  it.each([{ other: 'x' }, { key: '' }])('is put into a Secret that has %j', async (stringData) => {
+    await client.create(secrets, { metadata: { namespace, name: signingKeySecret }, stringData });
+    const signature = (await createSigners(client)(namespace)).sign(machine(), 'places', '[]');
 
-    await client.delete(secrets, key);
+    const other = await createSigners(client)(namespace);
+    expect(other.isSigned(machine(), 'places', '[]', signature)).toBe(true);
+  });
+
+  it('that a Secret does not keep is an error, and is looked for again', async () => {
+    const create: KubeClient['create'] = async (resource, object, options) => {
+      const { data: _, ...rest } = object as { data?: object };
+      return client.create(resource, rest as typeof object, options);
+    };
+    const message = `Secret "${namespace}/${signingKeySecret}" has no key \`key\`: it is filled again`;
+    const findSigner = createSigners({ ...client, create });
+    await expect(findSigner(namespace)).rejects.toMatchObject({ code: 'Unavailable', message });
+
     expect((await findSigner(namespace)).sign(machine(), 'places', '[]')).not.toBe('');
   });
 

@@ -8,6 +8,7 @@ import { signingKeySecret } from '../api/names.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { type Secret, secrets } from '../kube/core.ts';
 import { isAlreadyExists, isNamespaceTerminating } from '../kube/errors.ts';
+import { mergePatch } from '../kube/patch.ts';
 import { localRequestOptions } from './local-request.ts';
 import { ProviderError } from './providers/provider.ts';
 
@@ -25,7 +26,7 @@ export interface Signer {
 /**
  * The signer of a namespace. Its key is in a Secret of that namespace, which is made unless it is there; one that is
  * being deleted takes none, and the key is that of this process.
- * @throws {ProviderError} FailedPrecondition: the Secret has no key
+ * @throws {ProviderError} Unavailable: the Secret keeps no key
  */
 export type FindSigner = (namespace: string) => Promise<Signer>;
 
@@ -47,23 +48,38 @@ export function createSigners(control: KubeClient): FindSigner {
 
 async function ensureKey(control: KubeClient, namespace: string): Promise<Buffer> {
   const place = { namespace, name: signingKeySecret };
-  const secret = (await control.find(secrets, place, localRequestOptions)) ?? (await createKey(control, place));
-  const key = Buffer.from(secret.data?.['key'] ?? '', 'base64');
-  if (key.length > 0) return key;
-  const fix = 'delete it, and another one is made';
-  throw new ProviderError('FailedPrecondition', `Secret "${namespace}/${signingKeySecret}" has no key \`key\`: ${fix}`);
+  const secret = await control.find(secrets, place, localRequestOptions);
+  const data = secret === undefined ? await createKey(control, place) : await fillKey(control, secret);
+  const key = Buffer.from(data?.['key'] ?? '', 'base64');
+  if (key.length > 0) return key; // with an empty one everybody could sign
+  throw new ProviderError(
+    'Unavailable',
+    `Secret "${namespace}/${signingKeySecret}" has no key \`key\`: it is filled again`,
+  );
 }
 
-async function createKey(control: KubeClient, place: Signed): Promise<Pick<Secret, 'data'>> {
-  const data = { key: randomBytes(32).toString('base64') };
+async function createKey(control: KubeClient, place: Signed): Promise<Secret['data']> {
+  const data = newKey();
   try {
-    return await control.create(secrets, { metadata: place, type: 'Opaque', data }, localRequestOptions);
+    return (await control.create(secrets, { metadata: place, type: 'Opaque', data }, localRequestOptions)).data;
   } catch (error) {
     // Nothing new is made there any more, and what exists is deleted: a key of this process is enough to go on.
-    if (isNamespaceTerminating(error)) return { data };
+    if (isNamespaceTerminating(error)) return data;
     if (!isAlreadyExists(error)) throw error;
-    return control.get(secrets, place, localRequestOptions);
+    return (await control.get(secrets, place, localRequestOptions)).data;
   }
+}
+
+/** The data of a Secret that gets a key if it has none: while there is a class, our finalizer keeps it in any case. */
+async function fillKey(control: KubeClient, { metadata, data }: Secret): Promise<Secret['data']> {
+  if (data?.['key']) return data;
+  const { namespace = '', name, uid, resourceVersion } = metadata;
+  const filled = mergePatch({ metadata: { uid, resourceVersion }, data: newKey() });
+  return (await control.patch(secrets, { namespace, name }, filled, localRequestOptions)).data;
+}
+
+function newKey(): { readonly key: string } {
+  return { key: randomBytes(32).toString('base64') };
 }
 
 function signerWith(key: Buffer): Signer {

@@ -45,10 +45,21 @@ export function isUnsigned({ metadata: { annotations = {} } }: KubeObject): bool
   return annotations[names.places] !== undefined && annotations[names.placesSignature] === undefined;
 }
 
-/** Whether such places may be signed: sources say the same now. */
-export function isSignable(machine: KubeObject, sources: readonly Place[]): boolean {
-  const { places = [] } = storedPlaces(machine);
-  return isUnsigned(machine) && places.length > 0 && areKnown(places, sources);
+/**
+ * Answers whether such places of a Machine may be signed: sources say the same now. Machines that say the same are judged
+ * once.
+ */
+export function signableBy(sources: readonly Place[]): (machine: KubeObject) => boolean {
+  const known = new Set(sources.map(essenceOf));
+  const answers = new Map<string, boolean>();
+  return (machine) => {
+    if (!isUnsigned(machine)) return false;
+    const text = machine.metadata.annotations?.[names.places] ?? '';
+    const { places = [] } = answers.has(text) ? {} : storedPlaces(machine);
+    const answer = answers.get(text) ?? (places.length > 0 && places.every((place) => known.has(essenceOf(place))));
+    answers.set(text, answer);
+    return answer;
+  };
 }
 
 /** All that decides where a VM is and with which Secrets it is reached, whatever the order of the fields. */

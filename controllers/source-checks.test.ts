@@ -149,7 +149,11 @@ describe('a source', () => {
       credentials: [{ namespace: 'n', name: 'pool' }],
     };
 
-    function putMachine(places: readonly object[], signature?: string): void {
+    function putMachine(
+      places: readonly object[],
+      signature?: string,
+      { spec = {}, phase = '' }: { spec?: object; phase?: string } = {},
+    ): void {
       writes += 1;
       const annotations = {
         [names.places]: JSON.stringify(places),
@@ -157,7 +161,8 @@ describe('a source', () => {
       };
       machines.put({
         metadata: { namespace: 'n', name: 'm', uid: 'm', resourceVersion: `${writes}`, annotations },
-        spec: { class: { kind: 'MachineClass', name: 'small' } },
+        spec: { class: { kind: 'MachineClass', name: 'small' }, ...spec },
+        status: { currentStatus: { phase } },
       } as unknown as KubeObject);
     }
 
@@ -175,6 +180,14 @@ describe('a source', () => {
       await controller.handle('small');
       await resync(5);
       expect(signing).toEqual([true, true]);
+    });
+
+    it('has the tags of their VMs updated while they cannot be signed', async () => {
+      putClass({}, JSON.stringify({ version: firstVersion, problems: [], tags: { team: 'b' } }));
+      putMachine([place], undefined, { spec: { providerID: 'simulated:///here/1' }, phase: 'Running' });
+      await controller.handle('small');
+      await controller.handle('small');
+      expect(started).toEqual([idOf(firstVersion), 'i/tag-update/n/small']);
     });
 
     it.each([

@@ -4,7 +4,7 @@
  */
 
 import type { KubeObject } from '../api/objects.ts';
-import { isSignable, isUnsigned } from '../api/places.ts';
+import { isUnsigned, signableBy } from '../api/places.ts';
 import { verdictOf } from '../api/verdict.ts';
 import { isTagged, toTagChange } from '../api/vm-tags.ts';
 import { startSourceCheck, startTagUpdate } from '../temporal/workflows.ts';
@@ -28,6 +28,8 @@ export function createSourceCheckController(context: SourceCheckContext): Contro
   const { source, machine } = dialect;
   /** By name: the version that was asked about last. */
   const asked = new Map<string, string>();
+  /** By name: the version whose check was asked to sign places. Only a resync asks again. */
+  const signing = new Map<string, string>();
   const backoff = createResyncBackoff(resyncMs);
 
   /** Whether Machines of the source have places that can be signed. */
@@ -38,11 +40,11 @@ export function createSourceCheckController(context: SourceCheckContext): Contro
     const sources = await source.list(
       async <T extends KubeObject>() => watches.sources.list() as readonly KubeObject[] as T[],
     );
-    return unsigned.some((each) => isSignable(each, sources));
+    return unsigned.some(signableBy(sources));
   }
 
-  /** The source if it has to be checked, with its version. */
-  async function findUnsettled(name: string) {
+  /** The source if it has to be checked, with its version. @param isResync whether to look for places to sign again */
+  async function findUnsettled(name: string, isResync = false) {
     const object = watches.sources.get({ namespace, name });
     if (object === undefined || object.metadata.deletionTimestamp !== undefined) return undefined;
     const version = source.versionOf(
@@ -51,9 +53,12 @@ export function createSourceCheckController(context: SourceCheckContext): Contro
     );
     const verdict = verdictOf(object);
     const isAccepted = verdict?.version === version && verdict.problems.length === 0;
-    const hasUnsigned = await findUnsigned(name);
+    const hasUnsigned = (isResync || signing.get(name) !== version) && (await findUnsigned(name));
     if (!isAccepted || hasUnsigned) {
-      const start = () => startSourceCheck(installation, refOf(dialect, object), version, hasUnsigned);
+      const start = async () => {
+        await startSourceCheck(installation, refOf(dialect, object), version, hasUnsigned);
+        if (hasUnsigned) signing.set(name, version);
+      };
       return { object, version: hasUnsigned ? `${version} unsigned` : version, start };
     }
     const { tags } = verdict;
@@ -79,6 +84,7 @@ export function createSourceCheckController(context: SourceCheckContext): Contro
       sources({ kind, object: { metadata } }) {
         if (kind === 'deleted') {
           asked.delete(metadata.name);
+          signing.delete(metadata.name);
           backoff.forget(metadata.name);
         }
         return [metadata.name];
@@ -94,14 +100,20 @@ export function createSourceCheckController(context: SourceCheckContext): Contro
     keys: () => watches.sources.list().map(({ metadata }) => metadata.name),
     handle,
     async resync(name) {
-      const unsettled = await findUnsettled(name);
+      const unsettled = await findUnsettled(name, true);
       if (unsettled === undefined) return backoff.forget(name);
       const { version } = unsettled;
       const isDue = backoff.isDue(name, version);
-      if (isDue) asked.delete(name);
+      if (isDue) {
+        asked.delete(name);
+        signing.delete(name);
+      }
       await handle(name);
       backoff.note(name, version, isDue);
     },
-    onRestored: () => asked.clear(),
+    onRestored() {
+      asked.clear();
+      signing.clear();
+    },
   };
 }

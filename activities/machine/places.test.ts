@@ -247,6 +247,16 @@ describe('the places of a Machine', () => {
     expect(await activities.readPlaces(ref, 'small')).toMatchObject({ nodeNames: ['three'] });
   });
 
+  it('leave out the names of Nodes that were signed for an earlier Machine of the same name', async () => {
+    const { ref } = await newMachine();
+    await activities.rememberNodes(ref, ['one']);
+    const { metadata, spec } = await client.get(machines, ref);
+    await client.delete(machines, ref);
+    const { name, annotations = {} } = metadata;
+    const { metadata: next } = await client.create(machines, { metadata: { namespace, name, annotations }, spec });
+    expect(await activities.readPlaces({ ...ref, uid: next.uid }, 'small')).not.toHaveProperty('nodeNames');
+  });
+
   it.each([
     ['no JSON', 'oops', / is not valid \(/],
     ['no provider', '[{"class":{}}]', / is not valid at 0\.provider \(/],

@@ -63,19 +63,25 @@ export function createPlaceRecords({ control, findSigner }: PlacesDeps) {
     return share(`${dialect}/${namespace}`, () => dialectOf(dialect).source.list(list));
   }
 
-  async function sign(machine: Named, [annotation, signature]: typeof ofPlaces | typeof ofNodes, value: string) {
+  async function sign(
+    machine: Named,
+    [annotation, signature]: typeof ofPlaces | typeof ofNodes,
+    value: string,
+    text = value,
+  ) {
     const signer = await findSigner(machine.namespace);
-    return { [annotation]: value, [signature]: signer.sign(machine, annotation, value) };
+    return { [annotation]: value, [signature]: signer.sign(machine, annotation, text) };
   }
 
   async function isSigned(
     machine: Named,
     { metadata: { annotations = {} } }: KubeObject,
     [annotation, signature]: typeof ofPlaces | typeof ofNodes,
+    toText = (value: string) => value,
   ): Promise<boolean> {
     const [value, given] = [annotations[annotation], annotations[signature]];
     if (value === undefined || given === undefined) return false;
-    return (await findSigner(machine.namespace)).isSigned(machine, annotation, value, given);
+    return (await findSigner(machine.namespace)).isSigned(machine, annotation, toText(value), given);
   }
 
   /** @param present what the source of the Machine says now */
@@ -101,7 +107,8 @@ export function createPlaceRecords({ control, findSigner }: PlacesDeps) {
 
   async function nodesOf(machine: Named, object: KubeObject): Promise<string[]> {
     const text = object.metadata.annotations?.[names.nodes];
-    return text && (await isSigned(machine, object, ofNodes)) ? text.split(',').filter(Boolean) : [];
+    const isOwn = text && (await isSigned(machine, object, ofNodes, (value) => ofObject(object, value)));
+    return isOwn ? text.split(',').filter(Boolean) : [];
   }
 
   /** The annotations of a Machine that has, or is about to have, VMs in these places and in no other. */
@@ -137,7 +144,8 @@ export function createPlaceRecords({ control, findSigner }: PlacesDeps) {
     /** The annotations with more names of Nodes that go with the Machine. */
     async withNodes(machine: Named, object: KubeObject, nodeNames: readonly string[]): Promise<Annotations> {
       const known = await nodesOf(machine, object);
-      return sign(machine, ofNodes, [...new Set([...known, ...nodeNames])].join());
+      const text = [...new Set([...known, ...nodeNames])].join();
+      return sign(machine, ofNodes, text, ofObject(object, text));
     },
 
     /**
@@ -187,6 +195,11 @@ export function annotationsProblem(
   if (bytes <= maxAnnotationBytes) return undefined;
   const would = `with ${names.places}, which has the providerSpec, the Machine would have ${bytes} bytes of annotations`;
   return `${would}, and ${maxAnnotationBytes} is the most: make the providerSpec of its class or its own annotations smaller`;
+}
+
+/** Names of Nodes count for this object alone: another one of its name never had their VMs. */
+function ofObject({ metadata: { uid } }: KubeObject, text: string): string {
+  return `${uid} ${text}`;
 }
 
 /** Kind of the objects that say where VMs are made, for people. */

@@ -91,6 +91,7 @@ const writes: Readonly<Record<string, readonly string[] | Reason>> = {
   'activities/owner/rollback.ts recordCompletion: update': ['complete'],
   'activities/sign-places.ts signPlaces: patch': ['signed'],
   'activities/signatures.ts createKey: create': 'each process makes its own key then, and classes say where VMs are',
+  'activities/signatures.ts fillKey: patch': 'an error, which ends each attempt',
   'activities/sweep.ts releaseSources: update': ['classgone'],
   'activities/verdict.ts writeVerdict: update': ['verdict'],
   'activities/vm-tags.ts noteVmTags: update': ['vmtags'],

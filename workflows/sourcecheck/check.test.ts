@@ -21,17 +21,22 @@ let answer: () => unknown;
 let asked: ValidateClassRequest[];
 let written: [ObjectRef, Verdict][];
 let signed: ObjectRef[];
+let sign: () => void;
 
 beforeEach(() => {
   [asked, written, signed] = [[], [], []];
   reading = { version: 'v1', cloud: { provider: 'fake', ...scope } };
   answer = () => ({ problems: [] });
+  sign = () => undefined;
 });
 
 const workflows = setUpWorkflows((taskQueue) => ({
   [taskQueue]: {
     readSource: async () => reading,
-    signPlaces: async (of: ObjectRef) => void signed.push(of),
+    signPlaces: async (of: ObjectRef) => {
+      signed.push(of);
+      sign();
+    },
     writeVerdict: async (...args: [ObjectRef, Verdict]) => void written.push(args),
   },
   [providerTaskQueue(taskQueue, 'fake')]: {
@@ -91,6 +96,14 @@ describe('sourceCheck', () => {
 
     await check(true);
     expect(signed).toEqual([ref]);
+  });
+
+  it('writes the verdict if not all places can be signed, and says so', async () => {
+    sign = () => {
+      throw ApplicationFailure.create({ type: 'FailedPrecondition', message: 'refused', nonRetryable: true });
+    };
+    expect(await check(true)).toMatchObject({ failure: { code: 'FailedPrecondition', message: 'refused' } });
+    expect(written).toEqual([[ref, { version: 'v1', problems: [] }]]);
   });
 
   it.each([

@@ -32,8 +32,8 @@ export type CheckResult = { readonly problems: readonly string[] } | { readonly 
  * @param hasUnsigned Machines of it say places without a signature, which are what classes say: they are signed
  */
 export async function sourceCheck(ref: ObjectRef, hasUnsigned = false): Promise<CheckResult> {
+  const notSigned = hasUnsigned ? await trySigning(ref) : undefined;
   try {
-    if (hasUnsigned) await signPlaces(ref);
     const { version, cloud, problem } = await readSource(ref, ref.name);
     const found: ClassVerdict | Failure = cloud === undefined ? { problems: [] } : await validateClass(cloud);
     if ('code' in found) return { failure: found };
@@ -45,7 +45,18 @@ export async function sourceCheck(ref: ObjectRef, hasUnsigned = false): Promise<
       ...(tags && { tags }),
       ...(interruptionScope !== undefined && { interruptionScope }),
     });
-    return { problems };
+    return notSigned ?? { problems };
+  } catch (error) {
+    if (!isActivityFailure(error)) throw error;
+    return { failure: toFailure(error) };
+  }
+}
+
+/** Why not all places are signed, which keeps the class from no check. The next check tries again. */
+async function trySigning(ref: ObjectRef): Promise<CheckResult | undefined> {
+  try {
+    await signPlaces(ref);
+    return undefined;
   } catch (error) {
     if (!isActivityFailure(error)) throw error;
     return { failure: toFailure(error) };

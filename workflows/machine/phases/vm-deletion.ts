@@ -174,8 +174,8 @@ function movedRemedy(state: MachineState, { provider, origin }: Place, blockedOn
   const source = origin === undefined ? 'a source' : `${origin.kind} ${origin.name}, generation ${origin.generation}`;
   return (
     `${first === undefined ? '' : `${first} `}The VM was made by provider ${provider} from ${source}, which has changed ` +
-    `since: the annotation ${names.places} of the Machine says where, and with which Secrets. Correct the annotation only ` +
-    'if you know that it is wrong; without it Millwright looks where the source says now. Then run ' +
+    `since: the annotation ${names.places} of the Machine says where, and with which Secrets. Another annotation counts ` +
+    'only if a source says the same; without it Millwright looks where the source says now. Then run ' +
     `\`${commandLine('retry', state.ref)}\`.`
   );
 }
