@@ -186,9 +186,6 @@ export const signingKeySecret = 'millwright-signing-key';
 /** Values of the annotation `cordonedBy`. */
 export const cordoners = { preservation: 'preservation', others: 'others' } as const;
 
-/** Folder below which Gardener mounts tokens of a worker's identity. */
-export const standardTokenFolder = '/var/run/secrets/gardener.cloud';
-
 /** Kubernetes' finalizer on an object deleted with `--cascade=orphan`, until its dependents have no reference to it. */
 export const orphanFinalizer = 'orphan';
 

@@ -15,3 +15,6 @@ export const secrets = defineResource<Secret>({
   kind: 'Secret',
   namespaced: true,
 });
+
+/** Folder below which Gardener mounts the tokens that Secrets name. */
+export const standardTokenFolder = '/var/run/secrets/gardener.cloud';

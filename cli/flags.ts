@@ -3,7 +3,8 @@ import { readFileSync } from 'node:fs';
 import { isIP } from 'node:net';
 import { z } from 'zod';
 import { parseDuration } from '../api/duration.ts';
-import { type Blocker, blockers, standardTokenFolder } from '../api/names.ts';
+import { type Blocker, blockers } from '../api/names.ts';
+import { standardTokenFolder } from '../api/secret.ts';
 import { providerNames } from '../temporal/providers.ts';
 
 /** A setting that is given as a flag or in the environment. */

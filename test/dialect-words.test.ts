@@ -11,10 +11,10 @@ import * as names from '../api/gardener/names.ts';
 const rooms = ['api', 'activities', 'workflows', 'controllers', 'temporal', 'kube', 'cli'];
 
 /**
- * Where the words belong: the dialect, what names the dialect of the command line, and a format of classes with its API
- * version.
+ * Where the words belong: the dialect, what names the dialect of the command line, a format of classes with its API
+ * version, and the folder of tokens that Secrets name.
  */
-const homes = ['api/gardener/', 'cli/dialect.ts', 'activities/providers/openstack/schema.ts'];
+const homes = ['api/gardener/', 'cli/dialect.ts', 'activities/providers/openstack/schema.ts', 'api/secret.ts'];
 
 /** Words of names.ts that Kubernetes, Temporal or the engine use as well, so that they give nothing away. */
 const shared = new Set([

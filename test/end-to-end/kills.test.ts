@@ -8,7 +8,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { finalizers } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets } from '../../api/gardener/resources.ts';
-import { searchAttributes } from '../../api/names.ts';
+import { searchAttributes, signingKeySecret } from '../../api/names.ts';
 import type { ServerHandle } from '../../deploy/local/process.ts';
 import type { Stats } from '../../deploy/local/simulated-cloud/state.ts';
 import { type Stack, startStack } from '../../deploy/local/stack.ts';
@@ -154,7 +154,7 @@ function describeKills(replicas: number): void {
       ...(await control.list(machineDeployments, { namespace })).items,
     ];
     const ofMachines = (await control.list(secrets, { namespace })).items.filter(
-      ({ metadata }) => metadata.name !== 'pool',
+      ({ metadata: { name } }) => name !== 'pool' && name !== signingKeySecret,
     );
     const others = [...ofMachines, ...(await control.list(nodes)).items];
     const ours: readonly string[] = Object.values(finalizers);

@@ -1,7 +1,7 @@
 /** Who calls a cloud with what, and how fast. */
 import { createHash } from 'node:crypto';
-import { standardTokenFolder } from '../../../api/names.ts';
 import type { SecretRef } from '../../../api/provider.ts';
+import { standardTokenFolder } from '../../../api/secret.ts';
 import { inOurWords, parseOrRefuse } from '../problems.ts';
 import { type ProviderDeps, ProviderError } from '../provider.ts';
 import type { Cloud, ConnectionHooks, Session, Tags } from './cloud.ts';
