@@ -1,4 +1,4 @@
-/** Records what people order with signals, of which the audit logs of Kubernetes know nothing. */
+/** Records what people order with signals, which the audit logs of Kubernetes do not contain. */
 import { asyncLocalStorage } from '@temporalio/activity';
 import { dialectOf } from '../api/dialects.ts';
 import { type MachineEvent, machineEvents } from '../api/events.ts';

@@ -122,7 +122,7 @@ export function createPlaceRecords({ control, findSigner }: PlacesDeps) {
 
     /**
      * The annotations once there may be a VM in this place as well, which is then the last; undefined where the Machine
-     * says so already. Where it says nothing yet, another system has begun the creation, and that is noted, too.
+     * says so already. Where it says nothing yet, another system has begun the creation, which is recorded, too.
      */
     async withPlace(
       machine: Named,
