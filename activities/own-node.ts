@@ -1,8 +1,8 @@
-/** Reads the Node of a Machine, unless it is that of another one with its name. */
+/** Reads the Node of a Machine, unless it is that of another one with its name, with what speaks against writing to it. */
 import { dialectOf } from '../api/dialects.ts';
 import type { MachineLimits } from '../api/model/machine.ts';
 import type { ObjectRef } from '../api/model/ref.ts';
-import { type FoundNode, judgeNode, type NodeClaim, rivalFor } from '../api/node.ts';
+import { type FoundNode, judgeNode, type NodeClaim, objectionsTo, rivalFor } from '../api/node.ts';
 import type { KubeClient, RequestOptions } from '../kube/client.ts';
 import { type Node, nodes } from '../kube/core.ts';
 
@@ -26,7 +26,8 @@ export function createOwnNodes({ control, target, defaults }: OwnNodeDeps) {
     const name = rivalFor(marks, node, seeker);
     const { namespace } = seeker;
     const rival = name === undefined ? undefined : await control.find(kinds.machine, { namespace, name }, options);
-    return judgeNode(marks, node, seeker, rival && machine.toSnapshot(rival, defaults));
+    const found = judgeNode(marks, node, seeker, rival && machine.toSnapshot(rival, defaults));
+    return found.node ? { ...found, ...objectionsTo(marks, found.node, seeker, defaults) } : found;
   }
 
   return {

@@ -34,6 +34,10 @@ export const machineEvents = {
     type: 'Warning',
     when: 'The Node with the name of the Machine, or the VM, belongs to somebody else; the note says why. The Machine has failed, and a VM of its own was deleted. See [Nodes of others](../how-to/unhealthy-machines.md#nodes-of-others).',
   },
+  NodeLeftAlone: {
+    type: 'Warning',
+    when: 'A Node that the Machine names is not marked, drained or deleted for it; the note says why. See [Nodes of others](../how-to/unhealthy-machines.md#nodes-of-others).',
+  },
   CreationTimeout: {
     type: 'Warning',
     when: 'The Node was not healthy before the creation timeout: the Machine has failed.',

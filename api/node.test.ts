@@ -1,7 +1,15 @@
 import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { names } from './names.ts';
-import { judgeNode, type NodeLike, type NodeOwner, rivalFor, toNodeSnapshot, toStatuses } from './node.ts';
+import {
+  judgeNode,
+  type NodeLike,
+  type NodeOwner,
+  objectionsTo,
+  rivalFor,
+  toNodeSnapshot,
+  toStatuses,
+} from './node.ts';
 
 const marks = {
   finalizer: 'example.com/machine',
@@ -181,6 +189,12 @@ describe('whose Node it is', () => {
     expect(found).toEqual(notOwn === undefined ? { node } : { node: undefined, notOwn: `node n ${notOwn}` });
   }
 
+  it('a Node of another VM is its own where it names the Machine and the cloud has named it: the Machine was edited', () => {
+    const edited = { ...machine, providerID: 'cloud:///edited', isFromCloud: true } as const;
+    expectFound({ what: '', of: edited, vm, label: 'm', annotation: 'ns/m' });
+    expectFound({ what: '', of: edited, vm, notOwn: `is that of another VM, ${vm}` });
+  });
+
   it.each([undefined, 'm'])('does not depend on the age of a Machine that was restored: the Node names %s', (label) => {
     const { nodeNotBefore: __, ...restored } = machine;
     expectFound({ what: '', of: restored, at: older, ...(label !== undefined && { label }) });
@@ -219,6 +233,57 @@ describe('whose Node it is', () => {
         ...(annotation !== undefined && { annotations: { [names.machine]: annotation } }),
       };
       expect(rivalFor(marks, { metadata }, machine)).toBe(name);
+    },
+  );
+});
+
+describe('what speaks against writing to a Node', () => {
+  const createdAt = '2026-10-01T10:00:00Z';
+  const machine: NodeOwner = { namespace: 'ns', name: 'm', providerID: 'cloud:///1', createdAt };
+  const limits = { creationSeconds: 0, drainSeconds: 0, maxEvictRetries: 0, nodeConditions: [] };
+  const named = { labels: { [marks.nodeMachineLabel]: 'm' } };
+  const nodeOf = (metadata: Partial<NodeLike['metadata']> = {}, providerID?: string): NodeLike => ({
+    metadata: { name: 'n', uid: 'u', resourceVersion: '1', creationTimestamp: createdAt, ...metadata },
+    ...(providerID !== undefined && { spec: { providerID } }),
+  });
+  const unconfirmed = 'node n does not name the Machine, and the cloud has not said that it runs on its VM';
+
+  it.each<[string, NodeOwner, NodeLike]>([
+    ['names the Machine by its label', machine, nodeOf(named)],
+    ['names the Machine by its annotation', machine, nodeOf({ annotations: { [names.machine]: 'ns/m' } })],
+    ['was named by the cloud', { ...machine, isFromCloud: true }, nodeOf()],
+  ])('is nothing where it %s', (_, of, node) => {
+    expect(objectionsTo(marks, node, of, limits)).toEqual({});
+  });
+
+  it.each<[string, NodeLike]>([
+    ['names nobody', nodeOf()],
+    ['names nobody and has the provider ID of the Machine', nodeOf({}, 'cloud:///1')],
+    [
+      'names a Machine of that name in another namespace',
+      nodeOf({ ...named, annotations: { [names.machine]: 'other/m' } }, 'cloud:///1'),
+    ],
+  ])('is that the cloud has not named it where it %s', (_, node) => {
+    expect(objectionsTo(marks, node, machine, limits)).toEqual({ unconfirmed });
+  });
+
+  it('is its age where nothing but the name shows whose it is, also when the cloud has named it', () => {
+    const creationTimestamp = '2026-10-01T09:59:00Z';
+    const of = { ...machine, isFromCloud: true } as const;
+    const forbidden = 'node n is older than the Machine, has no provider ID and does not name the Machine';
+    expect(objectionsTo(marks, nodeOf({ creationTimestamp }), of, limits)).toEqual({ forbidden });
+    expect(objectionsTo(marks, nodeOf({ creationTimestamp }), of, { ...limits, clockSkewSeconds: 60 })).toEqual({});
+    expect(objectionsTo(marks, nodeOf({ creationTimestamp }, 'cloud:///1'), of, limits)).toEqual({});
+    expect(objectionsTo(marks, nodeOf({ creationTimestamp, ...named }), machine, limits)).toEqual({});
+  });
+
+  it.each(['node-role.kubernetes.io/control-plane', 'node-role.kubernetes.io/master'])(
+    'is the label %s without the flag, also when it names the Machine',
+    (label) => {
+      const node = nodeOf({ labels: { ...named.labels, [label]: '' } });
+      const forbidden = expect.stringMatching(new RegExp(`has the label ${label}: .* --control-plane-nodes=true$`));
+      expect(objectionsTo(marks, node, machine, limits)).toEqual({ forbidden });
+      expect(objectionsTo(marks, node, machine, { ...limits, controlPlaneNodes: true })).toEqual({});
     },
   );
 });

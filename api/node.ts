@@ -1,7 +1,7 @@
 /** What a Node means for the Machine that it belongs to. */
 import type { Dialect, Marks } from './dialect.ts';
-import type { MachineSnapshot } from './model/machine.ts';
-import type { ConditionStatuses, NodeSnapshot, NodeView } from './model/node.ts';
+import type { MachineLimits, MachineSnapshot } from './model/machine.ts';
+import type { ConditionStatuses, NodeObjections, NodeSnapshot, NodeView } from './model/node.ts';
 import type { ObjectRef } from './model/ref.ts';
 import { names } from './names.ts';
 import type { TemplatedNode } from './node-template.ts';
@@ -46,6 +46,7 @@ export function toNodeSnapshot(marks: Marks, node: NodeLike, machineName: string
     managed:
       metadata.finalizers?.includes(nodeFinalizer) === true && metadata.labels?.[nodeMachineLabel] === machineName,
     conditions: toStatuses(status?.conditions),
+    ...(spec?.providerID && { providerID: spec.providerID }),
     startingUp: spec?.taints?.some(({ key }) => startupTaints.includes(key)) === true,
     ...(interruption !== undefined && { interruption }),
   };
@@ -91,7 +92,9 @@ function interruptionOf({ spec, status }: NodeLike): string | undefined {
 }
 
 /** What a Machine says of its Node. */
-export interface NodeClaim extends Pick<MachineSnapshot, 'providerID' | 'nodeNotBefore'> {
+export interface NodeClaim
+  extends Pick<MachineSnapshot, 'providerID' | 'nodeNotBefore'>,
+    Partial<Pick<MachineSnapshot, 'createdAt'>> {
   /** The cloud has named the Node as that of a VM of the Machine, which need not name that VM. Left out otherwise. */
   readonly isFromCloud?: true;
 }
@@ -102,7 +105,7 @@ export type NodeOwner = Pick<ObjectRef, 'namespace' | 'name'> & NodeClaim;
 /**
  * The Node of a Machine. Where there is another one under its name, `notOwn` says for people why that is not its Node.
  */
-export interface FoundNode<T extends NodeLike> {
+export interface FoundNode<T extends NodeLike> extends NodeObjections {
   readonly node: T | undefined;
   readonly notOwn?: string;
 }
@@ -125,6 +128,8 @@ export function judgeNode<T extends NodeLike>(
   const found = node.spec?.providerID;
   const named = machineNamedBy(nodeMachineLabel, node, machine);
   const isOfOther = named !== undefined && named !== nameOf(machine);
+  // The Machine was edited: the Node is that of the VM that was made for it.
+  if (isFromCloud && named === nameOf(machine)) return { node };
   if (found !== undefined && providerID !== undefined) {
     if (vmOf(found) !== vmOf(providerID)) return notOwn(`is that of another VM, ${found}`);
     const hasRival = isOfOther && rival?.providerID !== undefined && vmOf(rival.providerID) === vmOf(providerID);
@@ -134,6 +139,41 @@ export function judgeNode<T extends NodeLike>(
   if (Date.parse(creationTimestamp) < Date.parse(nodeNotBefore)) return notOwn('is older than the Machine');
   const isUnknown = found !== undefined && named === undefined && !isFromCloud;
   return isUnknown ? notOwn(`is that of a VM that the Machine does not name, ${found}`) : { node };
+}
+
+/** Labels of Nodes of the control plane. https://kubernetes.io/docs/reference/labels-annotations-taints */
+const controlPlaneLabels = ['node-role.kubernetes.io/control-plane', 'node-role.kubernetes.io/master'];
+
+/**
+ * What speaks against writing to a Node that counts as the Machine's. A Node without provider ID that is older than the
+ * Machine and does not name it may be anybody's, as `nodeNotBefore` is the Machine's own word.
+ */
+export function objectionsTo(
+  { nodeMachineLabel }: Pick<Marks, 'nodeMachineLabel'>,
+  node: NodeLike,
+  machine: NodeOwner,
+  { controlPlaneNodes, clockSkewSeconds = 0 }: MachineLimits,
+): NodeObjections {
+  const { name, labels, creationTimestamp = '' } = node.metadata;
+  const isNamed = machineNamedBy(nodeMachineLabel, node, machine) === nameOf(machine);
+  const isOlder = Date.parse(creationTimestamp) < Date.parse(machine.createdAt ?? '') - clockSkewSeconds * 1_000;
+  const label = controlPlaneNodes ? undefined : controlPlaneLabels.find((each) => labels?.[each] !== undefined);
+  const forbidden =
+    label !== undefined
+      ? `node ${name} has the label ${label}: if Millwright shall manage Nodes of the control plane, start it with --control-plane-nodes=true`
+      : !isNamed && isOlder && node.spec?.providerID === undefined
+        ? `node ${name} is older than the Machine, has no provider ID and does not name the Machine`
+        : undefined;
+  const unconfirmed = `node ${name} does not name the Machine, and the cloud has not said that it runs on its VM`;
+  return {
+    ...(forbidden !== undefined && { forbidden }),
+    ...(!isNamed && !machine.isFromCloud && { unconfirmed }),
+  };
+}
+
+/** Why nothing is written to a Node; undefined: it may be written to. */
+export function objectionOf({ forbidden, unconfirmed }: NodeObjections): string | undefined {
+  return forbidden ?? unconfirmed;
 }
 
 /**
@@ -162,8 +202,9 @@ function machineNamedBy(label: string, { metadata }: NodeLike, { namespace }: No
 }
 
 /** The Node of the Machine with this name as it was found. */
-export function toNodeView(marks: Marks, { node, notOwn }: FoundNode<NodeLike>, machineName: string): NodeView {
-  if (node !== undefined) return { state: 'present', ...toNodeSnapshot(marks, node, machineName) };
+export function toNodeView(marks: Marks, found: FoundNode<NodeLike>, machineName: string): NodeView {
+  const { node, notOwn, ...objections } = found;
+  if (node !== undefined) return { state: 'present', ...toNodeSnapshot(marks, node, machineName), ...objections };
   return { state: 'absent', ...(notOwn !== undefined && { notOwn }) };
 }
 
@@ -175,7 +216,8 @@ export function toNodeViewOf(
   source?: KubeObject,
 ): NodeView {
   const view = toNodeView(marks, found, machine.metadata.name);
-  if (found.node === undefined || view.state !== 'present' || view.deleting) return view;
+  const isLeft = view.state === 'present' && (view.deleting || view.forbidden !== undefined);
+  if (found.node === undefined || view.state !== 'present' || isLeft) return view;
   return toNodePatch(machine, found.node, source) === undefined ? view : { ...view, outdated: true };
 }
 

@@ -69,9 +69,17 @@ export const EnsureVmRequest = z.object({
   providerID: nonEmpty
     .optional()
     .describe(
-      'Provider ID that the Machine has stored. The VM that it names is the Machine’s, whatever its tags are: it is looked ' +
-        'up before anything is created. A provider that can look VMs up neither by UID nor by this creates nothing and ' +
-        'fails with `Unimplemented`.',
+      'Provider ID that the Machine has stored. The VM that it names is looked up before anything is created. It is the ' +
+        'Machine’s if it has the tags of `providerSpec`, or `machine.uid` as its UID tag. Any other is ' +
+        'somebody else’s: fail with `FailedPrecondition`, and create and delete nothing. A provider that can look VMs up ' +
+        'neither by UID nor by this creates nothing and fails with `Unimplemented`.',
+    ),
+  mustExist: z
+    .literal(true)
+    .optional()
+    .describe(
+      'Create, change and delete nothing: answer the VM that the Machine has, or fail with `NotFound`. Set to find out whether ' +
+        'the VM of `providerID` is the Machine’s. Left out: create one.',
     ),
   lastKnownState: z.string().optional().describe('What `ensureVm` returned as lastKnownState last time.'),
 });
@@ -127,15 +135,9 @@ export const DeleteVmRequest = z.object({
   providerID: nonEmpty
     .optional()
     .describe(
-      'Provider ID that the Machine has stored. The VM that it names goes as well, with what belongs to it, also without the ' +
-        'UID tag. A provider may refuse with `FailedPrecondition` what has neither the tags of `providerSpec` nor a UID or ' +
-        'the name of the Machine. One of another cloud names nothing.',
-    ),
-  formerUid: nonEmpty
-    .optional()
-    .describe(
-      'UID that the Machine had before it was restored from a backup, which its VM may have as a tag. Left out: it was ' +
-        'not restored, or nobody knows.',
+      'Provider ID that the Machine has stored. The VM that it names goes as well, with what belongs to it, if it has the tags ' +
+        'of `providerSpec`. Any other is not deleted: when the rest is gone, fail with ' +
+        '`FailedPrecondition`. One of another cloud names nothing.',
     ),
   nodeNames: z
     .array(nonEmpty)
@@ -291,7 +293,11 @@ export type VolumeIds = z.infer<typeof VolumeIds>;
 export const UpdateVmRequest = z.object({
   ...cloudScope,
   machine: MachineIdentity,
-  providerID: nonEmpty.optional().describe('Provider ID that the Machine has stored.'),
+  providerID: nonEmpty
+    .optional()
+    .describe(
+      'Provider ID that the Machine has stored. The VM that it names is changed if it has the tags of `providerSpec`.',
+    ),
   tags: z.record(z.string(), z.string()).describe('Tags to set. All others stay, but for those in `removedTags`.'),
   removedTags: z.array(z.string()).default([]).describe('Keys of tags that its class had before and has no more.'),
 });

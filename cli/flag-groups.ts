@@ -43,6 +43,7 @@ export const controllersFlags = [
   'machineInplaceUpdateTimeout',
   'machineMaxEvictRetries',
   'nodeConditions',
+  'controlPlaneNodes',
   'autoscalerScaledownAnnotationDuringRollout',
 ] as const;
 

@@ -299,6 +299,13 @@ export const flags = {
       'Types of Node conditions that are False on a healthy Node, comma-separated. Ready must be True in any case.',
     schema: commaList(word('give types of Node conditions')),
   },
+  controlPlaneNodes: {
+    value: 'true|false',
+    default: 'false',
+    description:
+      'Whether Nodes with the label node-role.kubernetes.io/control-plane or master are marked, drained and deleted with their machines. false: they are left alone, with an Event NodeLeftAlone. Give it to controllers and workers.',
+    schema: trueOrFalse,
+  },
   maxCachedWorkflows: {
     value: 'number',
     default: '2000',

@@ -2,10 +2,13 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { names } from '../api/names.ts';
+import { objectionOf } from '../api/node.ts';
+import type { KubeObject } from '../api/objects.ts';
 import { type Node, nodes } from '../kube/core.ts';
 import { mergePatch } from '../kube/patch.ts';
 import { ignoreGoneOrChanged } from '../kube/update.ts';
 import type { Controller, ControllerContext } from './controller.ts';
+import { judgeSeen } from './own-nodes.ts';
 import { byNode, indexesOf } from './watches.ts';
 
 type NodeControllerContext = Pick<ControllerContext, 'target' | 'watches' | 'dialect' | 'namespace' | 'defaults'>;
@@ -24,7 +27,9 @@ export function createNodeController(context: NodeControllerContext): Controller
     const areSeen = watches.nodes.reachable && watches.machines.reachable;
     if (notManaged === undefined || node === undefined || !areSeen) return;
     const { resourceVersion, annotations = {}, finalizers = [] } = node.metadata;
-    const isManaged = indexes.nodes[byNode](node).some((key) => watches.machines.has(byNode, key));
+    const machines = indexes.nodes[byNode](node).flatMap((key) => watches.machines.byIndex(byNode, key));
+    const isManaged = machines.length > 0;
+    if (isManaged && !machines.some((each) => isOwn(each, node))) return;
     if (!isManaged && (!isOld(node) || isOfOthers(node))) return;
     const { [notManaged.key]: mark } = annotations;
     const others = finalizers.filter((each) => each !== nodeFinalizer);
@@ -34,6 +39,11 @@ export function createNodeController(context: NodeControllerContext): Controller
     await ignoreGoneOrChanged(() =>
       target.patch(nodes, { name }, mergePatch({ metadata: { resourceVersion, ...change } })),
     );
+  }
+
+  function isOwn(machine: KubeObject, node: Node): boolean {
+    const found = judgeSeen(context, machine, node);
+    return found.node !== undefined && objectionOf(found) === undefined;
   }
 
   /**

@@ -1,12 +1,12 @@
 /** Tells the Nodes of Machines from those of others, by the caches. */
-import { type FoundNode, judgeNode, rivalFor } from '../api/node.ts';
+import { type FoundNode, judgeNode, objectionsTo, rivalFor } from '../api/node.ts';
 import type { KubeObject } from '../api/objects.ts';
 import type { Node } from '../kube/core.ts';
 import type { ControllerContext } from './controller.ts';
 
 export type Caches = Pick<ControllerContext, 'watches' | 'dialect' | 'defaults'>;
 
-/** A Node of the name that a Machine stores, if it is that of the Machine. */
+/** A Node of the name that a Machine stores, if it is that of the Machine, with what speaks against writing to it. */
 export function judgeSeen(
   { watches, dialect: { marks, machine: of }, defaults }: Caches,
   machine: KubeObject,
@@ -16,5 +16,6 @@ export function judgeSeen(
   const seeker = { ...of.toSnapshot(machine, defaults), namespace, name };
   const rivalName = rivalFor(marks, node, seeker);
   const rival = rivalName === undefined ? undefined : watches.machines.get({ namespace, name: rivalName });
-  return judgeNode(marks, node, seeker, rival && of.toSnapshot(rival, defaults));
+  const found = judgeNode(marks, node, seeker, rival && of.toSnapshot(rival, defaults));
+  return found.node ? { ...found, ...objectionsTo(marks, found.node, seeker, defaults) } : found;
 }

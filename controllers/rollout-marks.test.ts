@@ -60,6 +60,7 @@ const machineOf = (name: string, owner?: string) => ({
 const nodeOf = (name: string, isMarked: boolean, hasJoined = true): Node => ({
   metadata: {
     ...metaOf(name),
+    labels: { [labels.machineName]: name },
     finalizers: hasJoined ? [gardener.marks.nodeFinalizer] : [],
     annotations: isMarked ? { [scaleDownDisabled]: 'true', [scaleDownDisabledByMcm]: 'true' } : {},
   },

@@ -21,6 +21,7 @@ import { createSigners } from '../signatures.ts';
 import { createMachineActivities, type MachineActivities } from './index.ts';
 
 const defaults: MachineLimits = {
+  clockSkewSeconds: 300, // Nodes of these tests are older than their Machines
   creationSeconds: 1200,
   drainSeconds: 7200,
   maxEvictRetries: 360,
@@ -99,6 +100,8 @@ async function get(ref: ObjectRef): Promise<Machine> {
 }
 
 const snapshotOf = (machine: Machine): MachineSnapshot => toMachineSnapshot(machine, defaults);
+/** The same as a workflow says it whose cloud has named the Node. */
+const claimOf = (machine: Machine) => ({ ...snapshotOf(machine), isFromCloud: true }) as const;
 const seenOf = async (ref: ObjectRef) => snapshotOf(await get(ref));
 
 /** A client whose every write comes after something else has happened, once. */
@@ -131,6 +134,7 @@ describe('observeMachine', () => {
         managed: false,
         conditions: { Ready: 'True' },
         startingUp: false,
+        unconfirmed: expect.stringContaining('does not name the Machine'),
       },
     });
   });
@@ -170,7 +174,8 @@ describe('begin', () => {
     expect(after.metadata.finalizers).toEqual(['example.com/other', finalizers.machine]);
     expect(JSON.parse(placesIn(after) ?? '')).toEqual([begun?.reading.cloud]);
     expect(after.metadata.annotations?.[names.firstUid]).toBe(machine.metadata.uid);
-    expect(begun?.machine?.nodeNotBefore).toBe(new Date(machine.metadata.creationTimestamp).toISOString());
+    const notBeforeMs = Date.parse(machine.metadata.creationTimestamp) - 300_000;
+    expect(begun?.machine?.nodeNotBefore).toBe(new Date(notBeforeMs).toISOString());
   });
 
   it.each([
@@ -466,7 +471,7 @@ describe('syncNode', () => {
   ) {
     const node = await newNode(nodeMetadata, conditions);
     const machine = await newMachine({ labels: { [labels.node]: node.metadata.name } });
-    return { node, machine, ref: refOf(machine), seen: snapshotOf(machine) };
+    return { node, machine, ref: refOf(machine), seen: claimOf(machine) };
   }
 
   it('[mcm 21 partly] [mcm 38] marks the node, copies its conditions and makes the Machine Running', async () => {
@@ -495,7 +500,7 @@ describe('syncNode', () => {
       disturbed(() => client.patch(nodes, node.metadata, mergePatch({ metadata: byOther }))),
     );
     const notOwn = `node ${node.metadata.name} is that of Machine ${namespace}/${ref.name}, which names the same VM`;
-    const ofCopy = { ...(await seenOf(refOf(copy))), providerID };
+    const ofCopy = { ...claimOf(await get(refOf(copy))), providerID };
 
     expect(await late.syncNode(refOf(copy), ofCopy, running, unseen)).toMatchObject({
       node: { state: 'absent', notOwn },
@@ -509,7 +514,7 @@ describe('syncNode', () => {
   it('marks a node that is as it was seen without reading it', async () => {
     const { node, ref, seen } = await pair([ready]);
     const target: KubeClient = Object.create(client, { find: { value: () => Promise.reject(new Error('a read')) } });
-    const seenNode = toNodeView(gardener.marks, { node }, ref.name);
+    const seenNode = toNodeView(gardener.marks, { node, unconfirmed: 'x' }, ref.name);
     expect(await createActivities(client, target).syncNode(ref, seen, running, seenNode)).toMatchObject({
       machine: { phase: 'Running' },
       node: { state: 'present', managed: true },
@@ -536,7 +541,7 @@ describe('syncNode', () => {
     const machine = await client.patch(machines, metadata, mergePatch({ metadata: { annotations }, spec }));
     const seenNode = toNodeViewOf(gardener, { node }, machine);
 
-    await activities.syncNode(refOf(machine), snapshotOf(machine), running, seenNode);
+    await activities.syncNode(refOf(machine), claimOf(machine), running, seenNode);
 
     const has = (await client.get(nodes, node.metadata)).metadata.annotations ?? {};
     const keys: string[] = [scaleDownDisabled, scaleDownDisabledByMcm];
@@ -637,7 +642,7 @@ describe('syncNode', () => {
     await client.patch(machines, machine.metadata, mergePatch({ spec: { nodeTemplate } }));
     const sync = async (by: MachineActivities) => {
       const live = toNodeViewOf(gardener, { node: await client.get(nodes, node.metadata) }, await get(ref));
-      return by.syncNode(ref, await seenOf(ref), running, live);
+      return by.syncNode(ref, claimOf(await get(ref)), running, live);
     };
     const refusing: KubeClient = {
       ...client,
@@ -685,7 +690,7 @@ describe('syncNode', () => {
           : client.patch(resource, key, patch, options),
     };
     const outdated = { ...toNodeView(gardener.marks, { node }, ref.name), outdated: true } as const;
-    const sync = async (by: MachineActivities) => by.syncNode(ref, await seenOf(ref), running, outdated);
+    const sync = async (by: MachineActivities) => by.syncNode(ref, claimOf(await get(ref)), running, outdated);
 
     expect(await sync(createActivities(client, dropping))).toMatchObject({ node: { outdated: true } });
     expect((await sync(activities))?.node).not.toHaveProperty('outdated');
@@ -761,7 +766,7 @@ describe('markInterrupted', () => {
     const { metadata } = await newNode({});
     await client.patch(nodes, metadata, mergePatch({ spec: { providerID: 'x:///zone/vm-1', taints: others } }));
     const machine = await newMachine({ labels: { [labels.node]: metadata.name } });
-    const seen = { ...snapshotOf(machine), providerID: 'x:///zone/vm-1' };
+    const seen = { ...claimOf(machine), providerID: 'x:///zone/vm-1' };
     return { name: metadata.name, ref: refOf(machine), seen };
   }
 
@@ -800,7 +805,7 @@ describe('uncordonNode', () => {
       { name },
       mergePatch({ metadata: { annotations: ofNode }, spec: { unschedulable: true } }),
     );
-    await activities.uncordonNode(refOf(await newMachine()), name, {});
+    await activities.uncordonNode(refOf(await newMachine()), name, { isFromCloud: true });
     const { spec, status } = await client.get(nodes, { name });
     expect([spec?.unschedulable, status?.conditions?.map(({ type }) => type)]).toEqual([expected, ['Ready']]);
   });
@@ -822,7 +827,7 @@ describe('removeNode', () => {
     const deleted = await newNode({ finalizers: [finalizers.node] });
     await client.delete(nodes, deleted.metadata);
     for (const { metadata } of [fresh, deleted]) {
-      await activities.removeNode(refOf(machine), metadata.name, {});
+      await activities.removeNode(refOf(machine), metadata.name, { isFromCloud: true });
       expect(await client.find(nodes, metadata)).toBeUndefined();
     }
   });
@@ -831,9 +836,10 @@ describe('removeNode', () => {
     const machine = await newMachine();
     const { metadata } = await newNode({});
     await client.patch(nodes, metadata, mergePatch({ spec: { providerID: 'cloud:///theirs' } }));
-    await activities.removeNode(refOf(machine), metadata.name, { providerID: 'cloud:///ours' });
+    const claim = { isFromCloud: true } as const;
+    await activities.removeNode(refOf(machine), metadata.name, { ...claim, providerID: 'cloud:///ours' });
     expect((await client.get(nodes, metadata)).metadata.uid).toBe(metadata.uid);
-    await activities.removeNode(refOf(machine), metadata.name, { providerID: 'cloud:///theirs' });
+    await activities.removeNode(refOf(machine), metadata.name, { ...claim, providerID: 'cloud:///theirs' });
     expect(await client.find(nodes, metadata)).toBeUndefined();
   });
 
@@ -850,7 +856,7 @@ describe('removeNode', () => {
   it('leaves the finalizers of others', async () => {
     const machine = await newMachine();
     const { metadata } = await newNode({ finalizers: ['example.com/other', finalizers.node] });
-    await activities.removeNode(refOf(machine), metadata.name, {});
+    await activities.removeNode(refOf(machine), metadata.name, { isFromCloud: true });
     const left = await client.get(nodes, metadata);
     expect(left.metadata.finalizers).toEqual(['example.com/other']);
     expect(left.metadata.deletionTimestamp).toBeDefined();
@@ -862,7 +868,32 @@ describe('removeNode', () => {
     await activities.removeNode(refOf(await newMachine()), node.metadata.name, {
       providerID: 'cloud:///ours',
       nodeNotBefore: later,
+      isFromCloud: true,
     });
+    expect(await client.get(nodes, node.metadata)).toEqual(node);
+  });
+
+  it('leaves a node alone that does not name the Machine, and that the cloud has not named', async () => {
+    const machine = await newMachine();
+    const node = await newNode({});
+    await client.patch(nodes, node.metadata, mergePatch({ spec: { providerID: 'cloud:///ours' } }));
+    const before = await client.get(nodes, node.metadata);
+    const claim = { ...snapshotOf(machine), providerID: 'cloud:///ours' };
+    const ref = refOf(machine);
+    await activities.removeNode(ref, node.metadata.name, claim);
+    await activities.uncordonNode(ref, node.metadata.name, claim);
+    await activities.markInterrupted(ref, { ...claim, nodeName: node.metadata.name }, 'soon');
+    await activities.syncNode(ref, { ...claim, nodeName: node.metadata.name }, { stage: 'running' }, unseen);
+    expect(await client.get(nodes, node.metadata)).toEqual(before);
+  });
+
+  it('leaves its own node alone where that is of the control plane, also as it was seen', async () => {
+    const machine = await newMachine();
+    const ref = refOf(machine);
+    const of = { [labels.machineName]: ref.name, 'node-role.kubernetes.io/control-plane': '' };
+    const node = await newNode({ labels: of, finalizers: [finalizers.node] });
+    const seen = toNodeView(gardener.marks, { node, forbidden: 'x' }, ref.name);
+    await activities.removeNode(ref, node.metadata.name, claimOf(machine), seen);
     expect(await client.get(nodes, node.metadata)).toEqual(node);
   });
 
@@ -972,7 +1003,8 @@ describe('tearDown', () => {
     const ours = { labels: { [labels.machineName]: ref.name }, finalizers: [finalizers.node] };
     const node = await newNode(ours);
     const seenNode = { ...toNodeView(gardener.marks, { node }, ref.name), uid: 'of-an-earlier-node' };
-    await client.patch(nodes, node.metadata, mergePatch({ spec: { providerID: 'cloud:///theirs' } }));
+    const ofOther = { metadata: { labels: null }, spec: { providerID: 'cloud:///theirs' } };
+    await client.patch(nodes, node.metadata, mergePatch(ofOther));
     await client.delete(machines, ref);
     const teardown = { ...nothing, nodeName: node.metadata.name, nodeNames: [node.metadata.name], seenNode };
     await activities.tearDown(ref, { ...(await seenOf(ref)), providerID: 'cloud:///ours' }, teardown);

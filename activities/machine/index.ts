@@ -36,7 +36,7 @@ import { localRequest } from '../local-request.ts';
 import type { FindOutage } from '../outage.ts';
 import { goneLine, type LogLine, lineOf, secondsInPhase, secondsOfDeletion } from './log.ts';
 import { createMaintenanceActivities } from './maintenance.ts';
-import { createNodeActivities } from './nodes.ts';
+import { type ClaimingMachine, createNodeActivities } from './nodes.ts';
 import { annotationsProblem, createPlaceRecords, type PlacesDeps, type PlacesReading } from './places.ts';
 import { createSourceActivities } from './source.ts';
 import { createUserDataActivities, type UserDataDeps } from './user-data.ts';
@@ -402,7 +402,7 @@ export function createMachineActivities(deps: MachineDeps) {
      */
     async syncNode(
       ref: ObjectRef,
-      seen: MachineSnapshot,
+      seen: ClaimingMachine,
       report: MachineReport,
       seenNode: NodeView,
     ): Promise<SyncedNode | null> {
@@ -443,7 +443,7 @@ export function createMachineActivities(deps: MachineDeps) {
      * Deletes the Nodes and Secrets of a Machine that has no VM any more, and releases it: the API server deletes it.
      * Answers false where the API server does not keep that our finalizer is gone.
      */
-    async tearDown(ref: ObjectRef, seen: MachineSnapshot, teardown: Teardown): Promise<boolean> {
+    async tearDown(ref: ObjectRef, seen: ClaimingMachine, teardown: Teardown): Promise<boolean> {
       const { nodeName, nodeNames, seenNode, hasUserData, leavesNodes, deployment } = teardown;
       if (!leavesNodes) {
         if (nodeName !== undefined) await removeNode(ref, nodeName, seen, seenNode);
@@ -470,7 +470,7 @@ export function createMachineActivities(deps: MachineDeps) {
    */
   async function tryToUpdateNode(
     ref: ObjectRef,
-    seen: MachineSnapshot,
+    seen: ClaimingMachine,
   ): Promise<
     Pick<SyncedNode, 'isTemplateRefused' | 'nodeRefusal'> & {
       readonly found: FoundNode<Node>;

@@ -57,7 +57,7 @@ describe('what a preservation writes', () => {
       spec: { class: { kind: 'MachineClass', name: 'small' }, providerID },
     });
     await client.create(nodes, {
-      metadata: { name, annotations: ofNode as Record<string, string> },
+      metadata: { name, labels: { [labels.machineName]: name }, annotations: ofNode as Record<string, string> },
       spec: { providerID: 'test:///vm' },
     });
     const status = mergePatch({ status: { currentStatus: { phase, lastUpdateTime: '2029-01-01T00:00:00Z' } } });

@@ -5,7 +5,14 @@ import type { MachineObservation, MachineSnapshot } from '../../api/model/machin
 import type { NodeView } from '../../api/model/node.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { names } from '../../api/names.ts';
-import { type FoundNode, type NodeClaim, toNodeSnapshot, toNodeView, toNodeViewOf } from '../../api/node.ts';
+import {
+  type FoundNode,
+  type NodeClaim,
+  objectionOf,
+  toNodeSnapshot,
+  toNodeView,
+  toNodeViewOf,
+} from '../../api/node.ts';
 import type { Change, NodePatch } from '../../api/node-template.ts';
 import type { KubeObject } from '../../api/objects.ts';
 import { vmOf } from '../../api/provider-id.ts';
@@ -20,6 +27,9 @@ import { createOwnNodes, type OwnNodeDeps } from '../own-node.ts';
 export interface NodeDeps extends OwnNodeDeps {
   readonly findOutage: FindOutage;
 }
+
+/** A Machine as it is known, and whether the cloud has named its Node. */
+export type ClaimingMachine = MachineSnapshot & Pick<NodeClaim, 'isFromCloud'>;
 
 /** A Node that was marked as ours. */
 export interface MarkedNode extends FoundNode<Node> {
@@ -56,10 +66,10 @@ export function createNodeActivities(deps: NodeDeps) {
     },
 
     /**
-     * The Node of a machine, with our finalizer and the back reference unless it is being deleted.
+     * The Node of a machine, with our finalizer and the back reference unless it is being deleted or left alone.
      * @param seen is not read again where it is still so
      */
-    async markNode(ref: ObjectRef, machine: MachineSnapshot, seen: NodeView): Promise<FoundNode<Node>> {
+    async markNode(ref: ObjectRef, machine: ClaimingMachine, seen: NodeView): Promise<FoundNode<Node>> {
       const node = await markSeenNode(ref, machine, seen);
       return node === undefined ? readAndMarkNode(ref, machine) : { node };
     },
@@ -71,14 +81,15 @@ export function createNodeActivities(deps: NodeDeps) {
      */
     async markAndUpdateNode(
       ref: ObjectRef,
-      snapshot: MachineSnapshot,
+      snapshot: ClaimingMachine,
       machine: KubeObject,
       source: KubeObject | undefined,
     ): Promise<MarkedNode> {
       const { marks, machine: of } = dialectOf(ref.dialect);
       const found = await findNode(ref, snapshot);
       const { node } = found;
-      if (node === undefined || node.metadata.deletionTimestamp !== undefined) return { ...found, refusals: [] };
+      const isLeft = node?.metadata.deletionTimestamp !== undefined || objectionOf(found) !== undefined;
+      if (node === undefined || isLeft) return { ...found, refusals: [] };
       const key = { name: node.metadata.name, uid: node.metadata.uid };
       const labelOf = ({ metadata }: Node) => metadata.labels?.[marks.nodeMachineLabel];
       const refusals: string[] = [];
@@ -108,11 +119,11 @@ export function createNodeActivities(deps: NodeDeps) {
     /**
      * Puts a taint on the Node of a machine that says that its VM is about to be taken away. Answers the Node with it.
      */
-    async markInterrupted(ref: ObjectRef, machine: MachineSnapshot, reason: string): Promise<NodeView> {
+    async markInterrupted(ref: ObjectRef, machine: ClaimingMachine, reason: string): Promise<NodeView> {
       const { marks } = dialectOf(ref.dialect);
       const found = await findNode(ref, machine);
       const { node } = found;
-      if (node === undefined) return toNodeView(marks, found, ref.name);
+      if (node === undefined || objectionOf(found) !== undefined) return toNodeView(marks, found, ref.name);
       const { name, uid } = node.metadata;
       const taint = { key: names.vmInterrupted, value: toLabelValue(reason), effect: 'NoSchedule' };
       const addTaint = ({ spec: { taints = [] } = {} }: Node) =>
@@ -131,11 +142,11 @@ export function createNodeActivities(deps: NodeDeps) {
     },
 
     /**
-     * Deletes a Node of the Machine; one that is not its own is left alone.
+     * Deletes a Node of the Machine; one that is not its own, or is to be left alone, stays.
      * @param seen the Node of the Machine as it was seen: one that was marked as ours is known by its UID, and not read
      */
     async removeNode(ref: ObjectRef, name: string, claim: NodeClaim, seen?: NodeView): Promise<true> {
-      if (seen?.state === 'present' && seen.managed && seen.name === name) {
+      if (seen?.state === 'present' && seen.managed && seen.forbidden === undefined && seen.name === name) {
         try {
           await deleteNode(ref, name, seen.uid);
           return true;
@@ -143,17 +154,19 @@ export function createNodeActivities(deps: NodeDeps) {
           if (!isConflict(error) && !isInvalid(error)) throw error; // else it may have another UID by now
         }
       }
-      const { node } = await ownNodes.find({ ...claim, ...ref }, name, localRequest());
-      if (node !== undefined) await deleteNode(ref, name, node.metadata.uid);
+      const found = await ownNodes.find({ ...claim, ...ref }, name, localRequest());
+      const { node } = found;
+      if (node !== undefined && objectionOf(found) === undefined) await deleteNode(ref, name, node.metadata.uid);
       return true;
     },
 
     /** Undoes what a drain has done to the Node of a VM that stays after all. A cordon that was there before stays. */
     async uncordonNode(ref: ObjectRef, nodeName: string, claim: NodeClaim): Promise<true> {
-      const { node } = await ownNodes.find({ ...claim, ...ref }, nodeName, localRequest());
+      const found = await ownNodes.find({ ...claim, ...ref }, nodeName, localRequest());
+      const { node } = found;
       const { type } = dialectOf(ref.dialect).marks.terminating;
       const condition = node?.status?.conditions?.find((each) => each.type === type);
-      if (node === undefined || condition?.status !== 'True') return true;
+      if (node === undefined || condition?.status !== 'True' || objectionOf(found) !== undefined) return true;
       const { uid } = node.metadata;
       const key = { name: nodeName };
       const uncordoned = strategicMergePatch({ metadata: { uid }, spec: { unschedulable: null } });
@@ -179,7 +192,7 @@ export function createNodeActivities(deps: NodeDeps) {
   }
 
   /** The Node of a machine, by the name that it stores; or by its VM's provider ID, where the dialect matches so. */
-  async function findNode(ref: ObjectRef, machine: MachineSnapshot): Promise<FoundNode<Node>> {
+  async function findNode(ref: ObjectRef, machine: ClaimingMachine): Promise<FoundNode<Node>> {
     const { nodeName, providerID } = machine;
     const seeker = { ...machine, ...ref };
     if (nodeName !== undefined) return ownNodes.find(seeker, nodeName, localRequest());
@@ -191,8 +204,10 @@ export function createNodeActivities(deps: NodeDeps) {
   }
 
   /** Marks a Node that is still as it was seen, without reading it. undefined: it has to be read. */
-  async function markSeenNode(ref: ObjectRef, machine: MachineSnapshot, seen: NodeView): Promise<Node | undefined> {
+  async function markSeenNode(ref: ObjectRef, machine: ClaimingMachine, seen: NodeView): Promise<Node | undefined> {
     if (seen.state !== 'present' || seen.managed || seen.deleting) return undefined;
+    const isClear = seen.unconfirmed !== undefined && machine.isFromCloud && seen.forbidden === undefined;
+    if (!isClear) return undefined;
     const { name, uid, resourceVersion } = seen;
     try {
       return (await patchMarks(ref, machine, name, { uid, resourceVersion })) ?? undefined;
@@ -202,13 +217,14 @@ export function createNodeActivities(deps: NodeDeps) {
     }
   }
 
-  async function readAndMarkNode(ref: ObjectRef, machine: MachineSnapshot, attempts = 5): Promise<FoundNode<Node>> {
+  async function readAndMarkNode(ref: ObjectRef, machine: ClaimingMachine, attempts = 5): Promise<FoundNode<Node>> {
     const found = await findNode(ref, machine);
     const { node } = found;
     if (node === undefined) return found;
     const { name, uid, resourceVersion, deletionTimestamp } = node.metadata;
     const { marks } = dialectOf(ref.dialect);
-    if (deletionTimestamp !== undefined || toNodeSnapshot(marks, node, ref.name).managed) return found;
+    const isLeft = deletionTimestamp !== undefined || objectionOf(found) !== undefined;
+    if (isLeft || toNodeSnapshot(marks, node, ref.name).managed) return found;
     try {
       return { node: (await patchMarks(ref, machine, name, { uid, resourceVersion })) ?? undefined };
     } catch (error) {

@@ -27,6 +27,8 @@ export interface MachineLimits {
    * all.
    */
   readonly clockSkewSeconds?: number;
+  /** Nodes of the control plane are marked, drained and deleted with their machines. Only in the defaults. */
+  readonly controlPlaneNodes?: true;
   /** Node condition types that have to be False, besides Ready that has to be True. */
   readonly nodeConditions: readonly string[];
   /** There is no target cluster: it is available when its VM runs. Left out otherwise. */
@@ -51,10 +53,6 @@ export interface MachineSnapshot {
   readonly nodeName?: string;
   /** A Node without provider ID that is older than this, RFC 3339, is not its Node. Left out: nobody knows. */
   readonly nodeNotBefore?: string;
-  /**
-   * UID of the object that its VM was made for, if it was restored under another one. Left out: nobody knows of one.
-   */
-  readonly formerUid?: string;
   /** Template hash of its MachineSet. */
   readonly revision?: string;
   /** Whether a label asks for deletion without regard for pods. */

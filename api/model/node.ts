@@ -3,14 +3,27 @@
 /** Condition type to its status (`True`, `False`, `Unknown`). */
 export type ConditionStatuses = Readonly<Record<string, string>>;
 
+/**
+ * Why nothing is written to a Node that a Machine names, for people. Who may edit Machines and no Nodes can write any
+ * Node into a Machine.
+ */
+export interface NodeObjections {
+  /** Whoever the Node belongs to: `node x has the label y`. Only a person can change that. Left out: it may be written to. */
+  readonly forbidden?: string;
+  /** It does not name the Machine: nothing is written until the cloud has named it. Left out: it names the Machine. */
+  readonly unconfirmed?: string;
+}
+
 /** What decisions about a machine need of its Node. */
-export interface NodeSnapshot {
+export interface NodeSnapshot extends NodeObjections {
   readonly uid: string;
   readonly resourceVersion: string;
   readonly name: string;
   readonly deleting: boolean;
   /** Whether it carries our finalizer and the back reference to its Machine. */
   readonly managed: boolean;
+  /** spec.providerID. Left out: it has none. */
+  readonly providerID?: string;
   readonly conditions: ConditionStatuses;
   /** A taint says that its critical components are not ready: it does not count as joined. */
   readonly startingUp: boolean;

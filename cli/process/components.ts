@@ -219,6 +219,7 @@ export function machineLimits(
   return {
     ...(hasNoTarget(options) && { hasNoNode: true as const }),
     ...(control.server !== target.server && { clockSkewSeconds }),
+    ...(options.controlPlaneNodes && { controlPlaneNodes: true as const }),
     creationSeconds: options.machineCreationTimeout,
     healthSeconds: options.machineHealthTimeout,
     noRoomSeconds: options.resourceExhaustedRetry,

@@ -66,6 +66,22 @@ export const mutants: readonly Mutant[] = [
     })),
   },
   {
+    title: 'takes every VM that a Machine names',
+    caughtBy: 'a VM of somebody else',
+    seen: /ensureVm was not refused/,
+    make: changed((good) => ({
+      ensureVm: (request, context) => good.ensureVm(without(request, 'providerID'), context),
+    })),
+  },
+  {
+    title: 'creates a VM that has to exist',
+    caughtBy: 'a VM that has to exist',
+    seen: /ensureVm was not refused/,
+    make: changed((good) => ({
+      ensureVm: (request, context) => good.ensureVm(without(request, 'mustExist'), context),
+    })),
+  },
+  {
     title: 'forgets disks, NICs and addresses',
     caughtBy: 'a create that fails half-way',
     seen: /there is still disk/,

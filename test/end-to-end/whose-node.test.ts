@@ -4,9 +4,10 @@ import { labels } from '../../api/gardener/names.ts';
 import { machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
-import { type Node, nodes, pods } from '../../kube/core.ts';
+import { type Node, nodes } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
+import { createStranger, expectUntouched } from '../support/strangers.ts';
 import { makeVm } from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
 
@@ -21,34 +22,10 @@ afterAll(() => millwright?.stop());
 
 const nameOf = (name: string) => `${name}-${millwright.namespace}`;
 
-/** A Node that somebody has, healthy, with a pod on it. */
-async function createStranger(name: string, spec: Node['spec'] = {}): Promise<Node> {
-  const { control, target, namespace } = millwright;
-  const { metadata: made } = await target.create(nodes, { metadata: { name }, spec });
-  const lastHeartbeatTime = new Date().toISOString().replace(/\.\d+/, '');
-  const ready = { type: 'Ready', status: 'True', reason: 'KubeletReady', lastHeartbeatTime };
-  await target.patch(nodes, made, mergePatch({ status: { conditions: [ready] } }), { subresource: 'status' });
-  await control.create(pods, {
-    metadata: { namespace, name },
-    spec: { nodeName: name, terminationGracePeriodSeconds: 0, containers: [{ name: 'main', image: 'pause' }] },
-  });
-  return target.get(nodes, { name });
-}
-
 /** The next whole second: a Machine is younger than a Node only by these. */
 async function untilSecondAfter({ metadata }: Node): Promise<void> {
   const nextMs = Date.parse(metadata.creationTimestamp) + 1_000;
   await until('a second has passed', async () => Date.now() >= nextMs);
-}
-
-/** Nobody has changed the Node, deleted its pod, or is about to. */
-async function expectUntouched({ metadata: { name, uid } }: Node): Promise<void> {
-  const { control, target, namespace } = millwright;
-  const { metadata, spec, status } = await target.get(nodes, { name });
-  expect(metadata).toMatchObject({ uid });
-  expect([metadata.deletionTimestamp, metadata.finalizers, spec?.unschedulable]).toEqual([]);
-  expect(status?.conditions?.map(({ type }) => type)).toEqual(['Ready']);
-  expect((await control.get(pods, { namespace, name })).metadata.deletionTimestamp).toBeUndefined();
 }
 
 /** A Machine as somebody creates it who has copied parts of another one. */
@@ -88,7 +65,7 @@ async function expectRunning({
 describe('[invariant 12 partly] a Node of somebody else', () => {
   it('is not taken, drained or deleted by a Machine of its name', async () => {
     const name = nameOf('cp');
-    const node = await createStranger(name);
+    const node = await createStranger(millwright, name);
     await untilSecondAfter(node);
     const ref = await millwright.createMachine(name);
 
@@ -97,20 +74,20 @@ describe('[invariant 12 partly] a Node of somebody else', () => {
     expect(failed.metadata.labels?.[labels.node]).toBeUndefined();
     await until('its VM is gone', async () => (await millwright.cloud.vms()).every((vm) => vm.name !== name));
     await millwright.remove(ref);
-    await expectUntouched(node);
+    await expectUntouched(millwright, node);
   });
 
   it.each([
     ['of a VM', { providerID: 'simulated:///here/of-a-stranger' }],
     ['without provider ID', {}],
   ])('%s is not touched by a Machine whose label names it, and that has no VM', async (_of, spec) => {
-    const node = await createStranger(nameOf(`edited-${Object.keys(spec).length}`), spec);
+    const node = await createStranger(millwright, nameOf(`edited-${Object.keys(spec).length}`), { spec });
     await untilSecondAfter(node);
     const ref = await createCopy(nameOf('edited'), { class: { ...small, name: 'missing' } }, node.metadata.name);
     await millwright.untilRefused(ref, 'InvalidArgument');
     await millwright.remove(ref);
 
-    await expectUntouched(node);
+    await expectUntouched(millwright, node);
   });
 
   it('is not touched when it was created under the name of a Node that is gone', async () => {
@@ -125,12 +102,14 @@ describe('[invariant 12 partly] a Node of somebody else', () => {
       return true;
     });
     await millwright.untilPhase(ref, 'Unknown');
-    const node = await createStranger(name, { providerID: 'simulated:///here/of-a-stranger' });
+    const node = await createStranger(millwright, name, {
+      spec: { providerID: 'simulated:///here/of-a-stranger' },
+    });
     const why = `not its own: node ${ref.name} is that of another VM, simulated:///here/of-a-stranger`;
     await until('it says why', async (see) => see((await millwright.describe(ref)).waitingFor)?.includes(why));
     await millwright.remove(ref);
 
-    await expectUntouched(node);
+    await expectUntouched(millwright, node);
     expect(await vmNames()).not.toContain(ref.name);
   });
 });
@@ -142,7 +121,9 @@ describe('a field of a Running Machine that somebody has edited', () => {
   };
   it.each(['spec.providerID', 'the label node'] as const)('is to be corrected: %s', async (field) => {
     const ref = await createRunning(`edit-${field.length}`);
-    const other = await createStranger(nameOf(`other-${field.length}`), { providerID: 'simulated:///here/stranger' });
+    const other = await createStranger(millwright, nameOf(`other-${field.length}`), {
+      spec: { providerID: 'simulated:///here/stranger' },
+    });
     await millwright.control.patch(machines, ref, mergePatch(edits[field](other.metadata.name)));
 
     await millwright.untilEvent(ref, 'NodeUnhealthy', 'not its own: node');

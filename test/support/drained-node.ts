@@ -12,6 +12,7 @@ import {
   drain,
 } from '../../activities/machine/drain/index.ts';
 import type { VolumePolicy } from '../../activities/machine/drain/moves.ts';
+import { labels } from '../../api/gardener/names.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { nodes, type Pod, podDisruptionBudgets, pods } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
@@ -46,7 +47,7 @@ export type DrainedNode = Awaited<ReturnType<typeof createDrainedNode>>;
 export async function createDrainedNode(client: KubeClient) {
   const namespace = await newNamespace(client);
   const nodeName = `node-${randomBytes(6).toString('hex')}`;
-  await client.create(nodes, { metadata: { name: nodeName } });
+  await client.create(nodes, { metadata: { name: nodeName, labels: { [labels.machineName]: ref.name } } });
   const started: Drain[] = [];
   const watches: WatchAttachments[] = [];
 

@@ -126,7 +126,7 @@ export function playMachine(now: () => number) {
     return cluster.machine;
   }
 
-  const registerNode = (more: Pick<NodeSnapshot, 'interruption' | 'outdated'> = {}) => {
+  const registerNode = (more: Partial<NodeSnapshot> = {}) => {
     cluster.node = {
       ...{ state: 'present', uid: randomUUID(), resourceVersion: '1', name: 'node-1', deleting: false, managed: true },
       ...{ conditions: { Ready: 'True' }, startingUp: false },
@@ -469,13 +469,15 @@ function playCluster(
     isNodeTaken: noted('isNodeTaken', () => cluster.isNodeTaken),
     findVmOwner: noted('findVmOwner', () => (cluster.vmOwner === undefined ? {} : { name: cluster.vmOwner })),
     writeStatus: noted('writeStatus', (_ref, _known, report) => writeReport(report)),
-    syncNode: noted('syncNode', (_ref, _seen, report) => {
+    syncNode: noted('syncNode', (_ref, { isFromCloud }, report) => {
       cluster.synced.push(report);
       if (cluster.node.state === 'present') {
-        const { outdated, ...rest } = cluster.node;
+        const { outdated, unconfirmed: objection, ...rest } = cluster.node;
+        const unconfirmed = isFromCloud ? undefined : objection;
+        const isLeft = (rest.forbidden ?? unconfirmed) !== undefined;
         const isOutdated = outdated && (cluster.isTemplateRefused || cluster.drops.includes('node.outdated'));
-        const managed = rest.managed || !cluster.drops.includes('node.managed');
-        cluster.node = { ...rest, managed, ...(isOutdated && { outdated }) };
+        const managed = rest.managed || (!isLeft && !cluster.drops.includes('node.managed'));
+        cluster.node = { ...rest, managed, ...(isOutdated && { outdated }), ...(unconfirmed && { unconfirmed }) };
       }
       const { machine, node } = cluster;
       const { conditions } = node.state === 'present' ? node : machine;

@@ -9,6 +9,7 @@ import { describeQuery } from './messages.ts';
 import { isNodeDeleted } from './node.ts';
 import { listen } from './observe.ts';
 import { again, done, type PhaseOutcome } from './outcome.ts';
+import { confirm } from './phases/confirm.ts';
 import { mayHaveVm } from './phases/creation.ts';
 import { deprovision } from './phases/deprovision.ts';
 import { abortDeletion, drain } from './phases/drain.ts';
@@ -37,6 +38,7 @@ const phases: readonly Phase[] = [
   validate,
   followInterruption,
   followNode,
+  confirm,
   maintain,
   provision,
   join,

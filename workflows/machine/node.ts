@@ -1,8 +1,9 @@
 /** What the phases do about a machine's Node. */
 import { isHealthy } from '../../api/attention.ts';
-import type { MachineLimits, MachineStage } from '../../api/model/machine.ts';
+import type { MachineLimits, MachineSnapshot, MachineStage } from '../../api/model/machine.ts';
 import type { NodeSnapshot } from '../../api/model/node.ts';
 import type { NodeClaim } from '../../api/node.ts';
+import { vmOf } from '../../api/provider-id.ts';
 import { kubernetes, kubernetesSteps } from './kubernetes.ts';
 import { putNode, setMachine } from './observe.ts';
 import { showSearchAttributes } from './progress.ts';
@@ -11,10 +12,41 @@ import { type Facts, withContext } from './report.ts';
 import type { MachineState } from './state.ts';
 import { untilAnswered } from './wait.ts';
 
-/** Whether the Node is there and healthy and nothing says that it is still starting up. */
-export function isJoinable({ machine, node, isUninitialized }: MachineState): boolean {
+/**
+ * Whether the Node is there, healthy and the Machine's, and nothing says that it is still starting up. One that nobody
+ * may write to joins as well: its machine would fail, and be replaced, again and again.
+ */
+export function isJoinable(state: MachineState): boolean {
+  const { machine, node, isUninitialized } = state;
   if (node.state !== 'present' || node.deleting || node.startingUp || isUninitialized) return false;
-  return isHealthy(node, machine.limits.nodeConditions);
+  return isOwn(state) && isHealthy(node, machine.limits.nodeConditions);
+}
+
+/** Why nothing may be written to the Node; undefined: it may, or there is none. */
+export function objectionTo(state: MachineState): string | undefined {
+  const { node } = state;
+  if (node.state !== 'present') return undefined;
+  return node.forbidden ?? (isOwn(state) ? undefined : node.unconfirmed);
+}
+
+/**
+ * Whether the cloud has named the VM that the Machine names, and the Node: where the Node has a provider ID, it is that
+ * of the VM, and its name says nothing.
+ */
+export function isConfirmed({ machine: { providerID }, node, namedByCloud }: MachineState): boolean {
+  if (providerID === undefined || namedByCloud === undefined || node.state !== 'present') return false;
+  const isVm = vmOf(namedByCloud.providerID) === vmOf(providerID);
+  return isVm && (node.providerID !== undefined || node.name === namedByCloud.nodeName);
+}
+
+/** Whether the Node is the Machine's for certain. */
+export function isOwn(state: MachineState): boolean {
+  return state.node.state === 'present' && (state.node.unconfirmed === undefined || isConfirmed(state));
+}
+
+/** What a step may say of the Machine and its Node. */
+export function claimOf(state: MachineState): MachineSnapshot & Pick<NodeClaim, 'isFromCloud'> {
+  return { ...state.machine, ...(isConfirmed(state) && { isFromCloud: true }) };
 }
 
 /** What keeps a Node from being healthy: `Ready is Unknown, DiskPressure is True`. */
@@ -25,8 +57,10 @@ export function unhealthyConditions({ conditions }: NodeSnapshot, { nodeConditio
 }
 
 /** Whether the Node has to be brought up to date now. */
-export function isOutdated({ node, isTemplateRefused = false }: MachineState): boolean {
-  return node.state === 'present' && node.outdated === true && !isTemplateRefused;
+export function isOutdated(state: MachineState): boolean {
+  const { node, isTemplateRefused = false } = state;
+  const isMeant = node.state === 'present' && node.outdated === true && !isTemplateRefused;
+  return isMeant && objectionTo(state) === undefined;
 }
 
 /** What the Node lacks of what the Machine wants it to have, because no API server accepts it, or this one does not. */
@@ -78,7 +112,7 @@ function syncText({ machine, node }: MachineState, stage: MachineStage): string 
 export async function syncNode(state: MachineState, facts: Facts): Promise<boolean> {
   const nodeName = nodeNameOf(state);
   noteWrite(state, 'node', syncText(state, facts.stage));
-  const machine = { ...state.machine, ...(nodeName !== undefined && { nodeName }) };
+  const machine = { ...claimOf(state), ...(nodeName !== undefined && { nodeName }) };
   const dated = withContext(state, facts);
   let wasOutdated = false;
   const seen = await untilAnswered(state, 'synchronising the node', () => {

@@ -7,7 +7,7 @@ import type { MachineObservation, MachineSnapshot, MaintenanceDue } from '../../
 import type { NodeView } from '../../api/model/node.ts';
 import type { FailedRun, ObjectRef } from '../../api/model/ref.ts';
 import type { SourceSnapshot } from '../../api/model/source.ts';
-import type { Interruption } from '../../api/provider.ts';
+import type { Interruption, Vm } from '../../api/provider.ts';
 import type { Repeat } from '../../api/repeats.ts';
 import type { MachineDescription } from './messages.ts';
 import { isPastCreation } from './outcome.ts';
@@ -57,6 +57,8 @@ export interface PersistedState {
    * Provider ID of the last VM whose Node has joined: it is there, also where the Machine is restored from before that.
    */
   joinedVm?: string;
+  /** The VM of the Machine and its Node, as the cloud has named them last. Left out: it was not asked. */
+  namedByCloud?: Pick<Vm, 'providerID' | 'nodeName'>;
   /** Provider ID of the VM of a deleted Node: it was about to be deleted and may be gone. */
   replacing?: string;
   /** UID of the Node of the last VM that was replaced: watchers may see it for a while. */
@@ -141,6 +143,8 @@ export interface MachineState extends PersistedState {
   hasWritten: boolean;
   /** The other Machine that has the VM of this provider ID; without a name where that is this one's. */
   vmOwner?: { readonly of: string; readonly purpose: string; readonly name?: string };
+  /** Of which Node the cloud was asked whose it is, whether it has said so, and when it is asked again, ms since the epoch. */
+  askedWhose?: { readonly question: string; readonly isAnswered: boolean; readonly untilMs: number };
   /** Whether the Machine's status says that its VM is being deleted. */
   deletionAnnounced: boolean;
   /** Grows with everything that a wait has to end for. */
@@ -281,7 +285,7 @@ export function toPersisted(state: MachineState): PersistedState {
   } = state;
   const { failedRun, deployment, nodeRefusal, reportedLack, replacing, replacedNodeUid, heardAskedAt, maintenance } =
     state;
-  const { joinedVm } = state;
+  const { joinedVm, namedByCloud } = state;
   return {
     machine,
     node,
@@ -306,6 +310,7 @@ export function toPersisted(state: MachineState): PersistedState {
     ...(volumes !== undefined && { volumes }),
     ...(maintenance !== undefined && { maintenance }),
     ...(joinedVm !== undefined && { joinedVm }),
+    ...(namedByCloud !== undefined && { namedByCloud }),
     ...(replacing !== undefined && { replacing }),
     ...(replacedNodeUid !== undefined && { replacedNodeUid }),
     ...(heardAskedAt !== undefined && { heardAskedAt }),

@@ -3,20 +3,18 @@ import type { Marks } from '../../../api/dialect.ts';
 import { dialectOf } from '../../../api/dialects.ts';
 import type { MaintenancePurpose } from '../../../api/model/machine.ts';
 import type { ObjectRef } from '../../../api/model/ref.ts';
+import { type NodeClaim, objectionOf } from '../../../api/node.ts';
 import { toKubernetesTime } from '../../../api/time.ts';
 import { type Node, nodes } from '../../../kube/core.ts';
 import { isConflict, isInvalid, isNotFound } from '../../../kube/errors.ts';
 import { mergePatch, strategicMergePatch } from '../../../kube/patch.ts';
 import { createOwnNodes, type OwnNodeDeps } from '../../own-node.ts';
+import { ProviderError } from '../../providers/provider.ts';
 
-/** Which Node to cordon, and why. */
-export interface Cordon {
+/** Which Node to cordon, and why. Without the rest of the claim its age decides nothing. */
+export interface Cordon extends NodeClaim {
   readonly ref: ObjectRef;
   readonly nodeName: string;
-  /** Of the machine's VM. */
-  readonly providerID?: string;
-  /** As in its snapshot. With both a Node of this name that is not the machine's is left alone. */
-  readonly nodeNotBefore?: string;
   /** Of the Node, where that was marked as the machine's: then it is not read. */
   readonly nodeUid?: string;
   /** Whether the machine was unhealthy when its deletion began; undefined when nobody knows any more. */
@@ -59,10 +57,16 @@ export async function cordon(
   }
 }
 
-/** The node; undefined when the machine has none. */
+/**
+ * The node; undefined when the machine has none.
+ * @throws {ProviderError} FailedPrecondition: it is to be left alone
+ */
 export async function findNode(deps: OwnNodeDeps, request: Cordon, signal: AbortSignal): Promise<Node | undefined> {
   const { ref, nodeName } = request;
-  return (await createOwnNodes(deps).find({ ...request, ...ref }, nodeName, { signal })).node;
+  const found = await createOwnNodes(deps).find({ ...request, ...ref }, nodeName, { signal });
+  const objection = objectionOf(found);
+  if (objection !== undefined) throw new ProviderError('FailedPrecondition', objection);
+  return found.node;
 }
 
 /** undefined where the object has another UID than the patch. */

@@ -6,7 +6,7 @@ import type { Logger } from '../../../kube/logger.ts';
 import { startReflector } from '../../../kube/reflector.ts';
 import { currentCall, temporalNowMs } from '../../boundary.ts';
 import type { OwnNodeDeps } from '../../own-node.ts';
-import type { CallContext } from '../../providers/provider.ts';
+import { type CallContext, ProviderError } from '../../providers/provider.ts';
 import type { WatchAttachments } from './attachments.ts';
 import { type Blocker, explain } from './budgets.ts';
 import { type Cordon, cordon, findNode } from './cordon.ts';
@@ -163,7 +163,8 @@ export async function drain(deps: DrainDeps, request: DrainRequest, call: DrainC
   } catch (error) {
     // Past the deadline the VM is deleted with its pods: a cluster that does not answer delays no deletion.
     call.signal.throwIfAborted();
-    if (temporalNowMs() < deadlineMs || request.purpose !== 'deletion') throw error;
+    const isRefused = error instanceof ProviderError; // the Node is to be left alone
+    if (isRefused || temporalNowMs() < deadlineMs || request.purpose !== 'deletion') throw error;
     deps.logger.warn({ node: request.nodeName, err: error }, 'giving up on the pods of a node');
   }
   const isOver = !request.force && temporalNowMs() >= deadlineMs;

@@ -24,6 +24,8 @@ interface FakeOptions {
   readonly perSecond?: number;
   /** Whether it can look VMs up by their name. */
   readonly hasNames?: boolean;
+  /** Whether an id may end with a wildcard. */
+  readonly knowsWildcards?: boolean;
   /** Whether it ignores that it is asked only for what has a UID. */
   readonly listsAll?: boolean;
   /** Throws what each request with this name throws, if it does. */
@@ -41,6 +43,7 @@ function startFake({
   settleSeconds = 0,
   perSecond = 1_000,
   hasNames = true,
+  knowsWildcards = false,
   listsAll = false,
   onRequest = () => {},
   partsFirst = [],
@@ -99,7 +102,8 @@ function startFake({
     }),
     async findVm({ send }, id) {
       await send(() => note(`find ${id}`));
-      return [...items.values()].filter((item) => item.id === id);
+      const isMeant = (item: CloudItem) => knowsWildcards && id.endsWith('*') && item.id.startsWith(id.slice(0, -1));
+      return [...items.values()].filter((item) => item.id === id || isMeant(item));
     },
     async findPart({ send }, _, id) {
       await send(() => note(`find ${id}`));
@@ -470,48 +474,75 @@ describe('interruptions', () => {
 
 describe('the VM of a provider ID', () => {
   const named = { ...deletion, providerID: 'fake:///a/a' };
+  const known = { providerID: named.providerID };
   const uidTag = 'millwright.dev/machine-uid';
   const { tags: ofClass } = scope.providerSpec;
 
-  it.each<[string, Partial<CloudVm>, Partial<DeleteVmRequest>]>([
-    ['has the name of the Machine and no UID, as others make it', { name: 'Machine-1', tags: {} }, {}],
-    ['has the tags of the class', { tags: ofClass }, {}],
-    ['has the tags of the class and a UID that nobody knows any more', { tags: { ...ofClass, [uidTag]: 'old' } }, {}],
-    ['has the former UID of the Machine', { tags: { [uidTag]: 'old' } }, { formerUid: 'old' }],
-  ])('[invariant 2 partly] is deleted that %s', async (_, more, request) => {
+  it.each<[string, Partial<CloudVm>]>([
+    ['has the tags of the class', { tags: ofClass }],
+    ['has the tags of the class and a UID that nobody knows any more', { tags: { ...ofClass, [uidTag]: 'old' } }],
+  ])('[invariant 2 partly] is deleted that %s', async (_, more) => {
     const { provider, put, left } = startFake();
     put(vm('a', more));
 
-    expect(await provider.deleteVm({ ...named, ...request }, context)).toMatchObject({ state: 'gone' });
+    expect((await provider.ensureVm({ ...creation, ...known }, context)).providerID).toBe('fake:///a/a');
+    expect(await provider.deleteVm(named, context)).toMatchObject({ state: 'gone' });
     expect(left()).toEqual([]);
   });
 
-  it.each<[string, Partial<CloudVm>, Partial<DeleteVmRequest>]>([
-    ['was made by nobody for this class', { tags: { cluster: 'b' } }, {}],
+  it.each<[string, Partial<CloudVm>]>([
+    ['was made by nobody for this class', { tags: { cluster: 'b' } }],
+    ['has the name of the Machine and no more', { name: machine.name, tags: {} }],
     [
       'a Machine of the same name has in another namespace',
       { name: machine.name, tags: { cluster: 'b', [uidTag]: 'b' } },
-      {},
     ],
-    ['has another UID than the former one', { tags: { [uidTag]: 'b' } }, { formerUid: 'old' }],
+    ['has the UID of a Machine of another class', { tags: { [uidTag]: 'b' } }],
   ])(
-    '[invariant 12 partly] is neither deleted nor tagged that %s, and what is the Machine’s goes',
-    async (_, more, request) => {
+    '[invariant 12 partly] is neither used, deleted nor tagged that %s, and what is the Machine’s goes',
+    async (_, more) => {
       const { provider, put, left, requests } = startFake();
       put(vm('a', more), vm('own'), nic('nic-1'));
 
+      const ofOthers = { code: 'FailedPrecondition', message: expect.stringContaining('the VM fake:///a/a') };
+      expect(await refusal(provider.ensureVm({ ...creation, ...known }, context))).toMatchObject(ofOthers);
+      expect(left()).toEqual(['a', 'own', 'nic-1']);
       await provider.updateVm?.(
         { ...scope, machine, providerID: named.providerID, tags: { a: 'b' }, removedTags: [] },
         context,
       );
       expect(requests.slice(-2)).toEqual(['tag own', 'tag nic-1']);
-      expect(await refusal(provider.deleteVm({ ...named, ...request }, context))).toMatchObject({
-        code: 'FailedPrecondition',
-        message: expect.stringContaining('the VM fake:///a/a'),
-      });
+      expect(await refusal(provider.deleteVm(named, context))).toMatchObject(ofOthers);
       expect(left()).toEqual(['a']);
     },
   );
+
+  it('is not another one, which the cloud shows because it knows wildcards', async () => {
+    const { provider, put, left } = startFake({ knowsWildcards: true });
+    put(vm('abc', { tags: ofClass }));
+
+    expect(await provider.deleteVm({ ...deletion, providerID: 'fake:///a/a*' }, context)).toMatchObject({
+      state: 'gone',
+    });
+    expect(left()).toEqual(['abc']);
+  });
+
+  it('is only looked at where it has to exist, also beside another one', async () => {
+    const { provider, put, left } = startFake();
+    put(vm('a', { tags: ofClass }), vm('own'), nic('nic-1'));
+    const request = { ...creation, ...known, mustExist: true } as const;
+
+    expect(await provider.ensureVm(request, context)).toMatchObject({ providerID: 'fake:///a/a' });
+    expect(left()).toEqual(['a', 'own', 'nic-1']);
+  });
+
+  it('is not made where it has to exist', async () => {
+    const { provider, requests } = startFake();
+    const request = { ...creation, ...known, mustExist: true } as const;
+
+    expect((await refusal(provider.ensureVm(request, context))).code).toBe('NotFound');
+    expect(requests.filter((name) => name.startsWith('create'))).toEqual([]);
+  });
 });
 
 describe('the deletion of a Machine that another system has begun to create', () => {

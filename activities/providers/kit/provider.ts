@@ -36,6 +36,9 @@ export function nextLookPauseMs(pauseMs: number): number {
 /** How often a refused creation looks whether what it has left is gone. */
 const takeBackLooks = 3;
 
+/** What of a request says which VMs are the Machine's. */
+type MachineRequest = Pick<EnsureVmRequest, 'machine' | 'providerID' | 'providerSpec'>;
+
 /** The VM of a Machine, or the parts that are there without one. */
 interface Survivor {
   readonly survivor: CloudVm | undefined;
@@ -54,6 +57,15 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
   const { interruptions } = cloud;
 
   /**
+   * What the cloud shows of a VM, by its provider ID or its id. A cloud may know wildcards, and then finds another VM.
+   */
+  async function findVm(session: Own, name: string): Promise<readonly CloudItem[]> {
+    const id = idOf(name).toLowerCase();
+    const found = await cloud.findVm(session, id);
+    return found.some((each) => isVm(each) && idOf(each.providerID).toLowerCase() !== id) ? [] : found;
+  }
+
+  /**
    * What the cloud shows of a Machine: all with its UID, and as `named` the VM of its provider ID with its parts
    * whatever their tags, if it has not the UID.
    */
@@ -68,37 +80,20 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     const own = found.filter(isLeft);
     if (!isOurs(providerID) || found.some((each) => isNamed(each, providerID))) return { own, named: [] };
     const ids = new Set(own.map(({ id }) => id));
-    const named = (await cloud.findVm(session, idOf(providerID).toLowerCase())).filter(isLeft);
+    const named = (await findVm(session, providerID)).filter(isLeft);
     return { own, named: named.filter(({ id }) => !ids.has(id)) };
   }
 
-  async function listOwn(session: Own, request: Pick<EnsureVmRequest, 'machine' | 'providerID'>): Promise<CloudItem[]> {
-    const { own, named } = await find(session, request);
-    return [...own, ...named];
-  }
-
-  /** The same without the VM of somebody else that the Machine may name by mistake: what may be changed and deleted. */
+  /** The same without the VM of somebody else that the Machine may name: what may be used, changed and deleted. */
   async function listSafe(
     session: Own,
-    request: Pick<DeleteVmRequest, 'machine' | 'providerID' | 'providerSpec' | 'formerUid'>,
+    request: MachineRequest,
     withParts = false,
   ): Promise<{ readonly listed: readonly CloudItem[]; readonly stranger?: CloudVm }> {
     const { own, named } = await find(session, request, withParts);
-    const stranger = named.filter(isVm).find((vm) => !isKnown(vm, request));
+    const tags = () => parseOrRefuse(cloud.tags, request.providerSpec, 'providerSpec');
+    const stranger = named.filter(isVm).find((vm) => !hasTags(vm.tags, tags()));
     return stranger === undefined ? { listed: [...own, ...named] } : { listed: own, stranger };
-  }
-
-  /**
-   * Whether a VM without the Machine's UID may be its own: by the tags of its class, its former UID, or as MCM makes
-   * it.
-   */
-  function isKnown(
-    { name, tags }: CloudVm,
-    { machine, formerUid, providerSpec }: Pick<DeleteVmRequest, 'machine' | 'formerUid' | 'providerSpec'>,
-  ): boolean {
-    const uid = tags[names.machineUid];
-    const isOfMachine = uid === undefined ? name.toLowerCase() === machine.name.toLowerCase() : uid === formerUid;
-    return isOfMachine || hasTags(tags, parseOrRefuse(cloud.tags, providerSpec, 'providerSpec'));
   }
 
   /**
@@ -135,7 +130,7 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
 
   /**
    * The VM that the Machine names, else the oldest that is alive; others are deleted. Where there is none, the parts
-   * that a failed creation has left. `created` may not be listed yet.
+   * that a failed creation has left. `created` may not be listed yet. Throws where the Machine names somebody else's.
    */
   async function findSurvivor(
     session: Own,
@@ -143,7 +138,8 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     { created, onFound }: { readonly created?: CloudVm; readonly onFound?: () => void } = {},
   ): Promise<Survivor> {
     const { providerID } = request;
-    const own = await listOwn(session, request);
+    const { listed: own, stranger } = await listSafe(session, request);
+    if (stranger !== undefined) throw ofOthers(stranger);
     const listed = own.length > 0 || created ? own : await findAdoptable(session, request);
     const unlisted = created && !listed.some(({ id }) => id === created.id) ? [created] : [];
     const rank = (vm: CloudVm) => (providerID !== undefined && isNamed(vm, providerID) ? 0 : isAlive(vm) ? 1 : 2);
@@ -151,8 +147,16 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
       .filter(({ state }) => state !== 'deleting' && state !== 'gone')
       .toSorted((a, b) => rank(a) - rank(b) || byAge(a, b));
     if (listed.length > 0) onFound?.();
-    await deleteEach(session, surplus);
+    if (!request.mustExist) await deleteEach(session, surplus);
     return { survivor, parts: listed.some(isVm) ? [] : listed.filter(isPart) };
+  }
+
+  /** The VM of a request that must change nothing. Its class may be one of which no VM could be made. */
+  async function look(request: EnsureVmRequest, signal: AbortSignal): Promise<Vm> {
+    const session = await sessions.open(request, 'create', signal);
+    const { survivor } = await findSurvivor(session, request);
+    if (survivor !== undefined) return toVm(survivor);
+    throw new ProviderError('NotFound', `the cloud shows no VM of Machine ${request.machine.name}`);
   }
 
   /** Asks for all deletions, also where one is refused, and throws the first refusal. */
@@ -222,7 +226,7 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
 
   /** A resource; of a VM its parts, too, also when they have outlived it. */
   async function findOnly(session: Own, kind: CloudItem['kind'], id: string): Promise<readonly CloudItem[]> {
-    if (kind === 'vm') return cloud.findVm(session, idOf(id).toLowerCase());
+    if (kind === 'vm') return findVm(session, id);
     const part = await cloud.findPart(session, kind, id);
     return part === undefined ? [] : [part];
   }
@@ -260,7 +264,7 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     try {
       if (mayBeListedLate) await sleep(settleMs, undefined, { signal });
       for (let look = 0; look < takeBackLooks; look++) {
-        const own = await listOwn(session, request);
+        const { listed: own } = await listSafe(session, request);
         if (own.length === 0) return true;
         if (own.some(isVm)) return false; // it is the Machine's, and parts may belong to it
         await deleteEach(session, own);
@@ -374,6 +378,7 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
       let isMade = mayExist;
       let asked: string | undefined;
       try {
+        if (request.mustExist) return await look(request, context.signal);
         const spec = parseOrRefuse(cloud.providerSpec, completeSpec(request), 'providerSpec');
         asked = cloud.asked?.(spec);
         // Read with the credentials, as most classes have both in one Secret; it is missed only where a VM has to be
@@ -585,8 +590,8 @@ function hasTags(tags: Tags, wanted: Tags): boolean {
 
 function ofOthers({ providerID, name }: CloudVm): ProviderError {
   const message =
-    `the VM ${providerID}${name && ` (${name})`} is not deleted: it has neither the tags of the class nor the UID or name of ` +
-    'the Machine. Correct or remove spec.providerID; if the VM is the Machine’s, give it the tags of the class';
+    `the VM ${providerID}${name && ` (${name})`} is neither used nor deleted: it has neither the tags of the class nor the ` +
+    'UID of the Machine. Correct or remove spec.providerID; if the VM is the Machine’s, give it the tags of the class';
   return new ProviderError('FailedPrecondition', message);
 }
 

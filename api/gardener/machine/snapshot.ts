@@ -12,7 +12,6 @@ export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): Ma
   const { metadata, spec, status } = machine;
   const nodeName = metadata.labels?.[labels.node];
   const revision = metadata.labels?.[labels.templateHash];
-  const firstUid = metadata.annotations?.[names.firstUid];
   const own = metadata.finalizers ?? [];
   const request = requestOf(machine);
   return {
@@ -32,7 +31,6 @@ export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): Ma
     ...(spec?.providerID && { providerID: spec.providerID }),
     ...(nodeName && { nodeName }),
     ...nodeNotBefore(machine, defaults),
-    ...(firstUid !== undefined && firstUid !== metadata.uid && { formerUid: firstUid }),
     ...(revision && { revision }),
     forceDeletion: isGoTrue(metadata.labels?.[labels.forceDeletion]),
     ...(metadata.labels?.[labels.forceDrain] === 'True' && { forceDrain: true as const }),

@@ -124,24 +124,39 @@ def is_vm(resource):
 
 
 def find_own(cloud, request):
-    """All that is the Machine's, oldest first: by its UID, and the VM of its provider ID whatever its tags. Or the sweep's one."""
+    """All that is the Machine's, oldest first, and the VM that it names if that is somebody else's. Or the sweep's one."""
     if not (only := request.get("only")):
         own = cloud("GET", "/v1/resources?" + urlencode({"tag": f"{UID_TAG}={request['machine']['uid']}"}))["items"]
         named = named_id(request)
         if named is None or any(each["id"] == named for each in own):
-            return own
-        return own + cloud("GET", "/v1/resources?" + urlencode({"vm": named}))["items"]
+            return own, None
+        found = cloud("GET", "/v1/resources?" + urlencode({"vm": named}))["items"]
+        stranger = next((each for each in found if is_vm(each) and not is_known(each, request)), None)
+        return own if stranger else own + found, stranger
     one = cloud("GET", path_of(only["kind"], only["id"].rsplit("/", 1)[-1]))
     if one and (one["tags"].get(UID_TAG) != only.get("uid") or not tags_of(request).items() <= one["tags"].items()):
         raise failure("FailedPrecondition", f"{one['id']} was changed: it must have the tags of its class and the UID tag of the request")
-    return [one] if one else []
+    return [one] if one else [], None
+
+
+def is_known(vm, request):
+    """Whether the VM of a provider ID is the Machine's. Who may edit Machines may write any provider ID there."""
+    return tags_of(request).items() <= vm["tags"].items()
+
+
+def of_others(vm):
+    cause = "it has neither the tags of the class nor the UID of the Machine: correct or remove spec.providerID"
+    return failure("FailedPrecondition", f"the VM {provider_id(vm)} is neither used nor deleted: {cause}")
 
 
 def find_survivor(cloud, request):
     """The VM that the Machine names, else its oldest, once others are deleted; None when there is none."""
-    vms = [each for each in find_own(cloud, request) if is_vm(each) and each["state"] in ALIVE]
+    own, stranger = find_own(cloud, request)
+    if stranger:
+        raise of_others(stranger)
+    vms = [each for each in own if is_vm(each) and each["state"] in ALIVE]
     vms.sort(key=lambda vm: vm["id"] != named_id(request))  # keeps the order of age otherwise
-    for surplus in vms[1:]:
+    for surplus in [] if request.get("mustExist") else vms[1:]:
         cloud("DELETE", path_of("vm", surplus["id"]))
     return vms[0] if vms else None
 
@@ -186,6 +201,8 @@ def ensure_vm(request):
     if vm is None and (request["outcomeUnknown"] or activity.info().attempt > 1):
         time.sleep(SETTLE_SECONDS)  # what an earlier attempt has made is listed by now, or was never made
         vm = find_survivor(cloud, request)
+    if vm is None and request.get("mustExist"):
+        raise failure("NotFound", f"the cloud shows no VM of Machine {request['machine']['name']}")
     vm = vm or create_vm(cloud, request)
     return {
         "state": vm["state"] if vm["state"] in ALIVE else "failed",
@@ -199,12 +216,14 @@ def delete_vm(request):
     cloud, start, node_names, known = open_cloud(request), time.monotonic(), set(), request.get("nodeNames")
     settled = start + (SETTLE_SECONDS if request["outcomeUnknown"] else 0)
     while (now := time.monotonic()) < start + 20:
-        own = find_own(cloud, request)
+        own, stranger = find_own(cloud, request)
         vms = [each for each in own if is_vm(each)]
         node_names.update(vm["name"] for vm in vms)  # a VM that no answer ever told of may have a Node
         if not own and request.get("mayBeUntagged") and (vm := find_untagged(cloud, request)):
             return {"state": "deleting", "untaggedVm": {"providerID": provider_id(vm), "nodeName": vm["name"]}}
         if not own and now >= settled:
+            if stranger:
+                raise of_others(stranger)
             return {"state": "gone", "nodeNames": sorted(node_names)}
         if known is not None and not node_names <= set(known):  # Millwright has to know them before VMs go
             return {"state": "deleting", "nodeNames": sorted(node_names)}

@@ -69,6 +69,40 @@ export const creationCases: readonly Case[] = [
     },
   },
   {
+    title: 'a VM of somebody else',
+    promise:
+      'A VM that providerID names, and that has neither the tags of the class nor the UID, is somebody else’s, whatever its name ' +
+      'is: ensureVm and deleteVm fail with FailedPrecondition, and leave it alone.',
+    section: "Which VMs are a Machine's",
+    needs: ['cloud'],
+    async run(world) {
+      const machine = world.newMachine();
+      const [providerID = ''] = (await world.cloud?.makeVms('another', 1, { name: machine.name })) ?? [];
+      await world.refusal('ensureVm', world.creation(machine, { providerID }), 'FailedPrecondition');
+      await world.refusal('deleteVm', world.deletion(machine, { providerID }), 'FailedPrecondition');
+
+      const { id } = await world.onlyVm();
+      check(isSame(providerID, id), `there is ${id} and not ${providerID}`);
+      await world.remove(machine);
+    },
+  },
+  {
+    title: 'a VM that has to exist',
+    promise: 'With mustExist, ensureVm answers the VM that there is, and creates none: it fails with NotFound.',
+    section: 'ensureVm',
+    needs: [],
+    async run(world) {
+      const machine = world.newMachine();
+      const { providerID } = await world.ensure(machine);
+      const vm = await world.ensure(machine, { providerID, mustExist: true });
+      check(isSame(vm.providerID, idOf(providerID)), `it answers ${vm.providerID} for ${providerID}`);
+
+      await world.remove(machine, { providerID });
+      await world.refusal('ensureVm', world.creation(machine, { providerID, mustExist: true }), 'NotFound');
+      await world.checkNothingExists();
+    },
+  },
+  {
     title: 'a surplus VM',
     promise: 'Of several VMs the one that providerID names survives.',
     section: 'ensureVm',

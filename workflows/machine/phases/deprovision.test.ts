@@ -182,14 +182,6 @@ describe('the deletion of a VM', () => {
     expect(cloud.deletions.map(({ providerID }) => providerID)).toEqual([vm.providerID, undefined]);
   });
 
-  it('tells the provider which UID the Machine had before it was restored', async () => {
-    await startAtRest();
-    touch({ formerUid: 'uid-before' });
-    await remove();
-
-    expect(cloud.deletions).toMatchObject([{ formerUid: 'uid-before' }]);
-  });
-
   it('asks nobody whose the VM is where its Node is marked as that of the Machine, though the Node goes first', async () => {
     await startAtRest();
     cluster.vmOwner = 'other';

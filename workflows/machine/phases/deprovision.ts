@@ -5,7 +5,7 @@ import { isActivityFailure, isOutage, toFailure } from '../../calls/failure.ts';
 import { checkApiServers } from '../../calls/kubernetes.ts';
 import { commandLine } from '../../command-line.ts';
 import { kubernetes, kubernetesSteps } from '../kubernetes.ts';
-import { nodeNameOf } from '../node.ts';
+import { claimOf, nodeNameOf } from '../node.ts';
 import { setMachine } from '../observe.ts';
 import { again, done, type PhaseOutcome } from '../outcome.ts';
 import { show, showSearchAttributes } from '../progress.ts';
@@ -28,7 +28,8 @@ export async function deprovision(state: MachineState): Promise<PhaseOutcome> {
 
   const owner = await findVmOwner(state, 'deletion');
   if (owner !== undefined) await reportKept(state, owner);
-  const { ref, machine, node: seenNode, leftNodes, deployment } = state;
+  const { ref, node: seenNode, leftNodes, deployment } = state;
+  const claim = claimOf(state);
   const isNodeLeft = nodeName !== undefined && owner === undefined;
   const hasNodes = isNodeLeft || leftNodes.length > 0;
   const doingLast = hasNodes ? 'deleting the node and removing the finalizer' : 'removing the finalizer';
@@ -42,12 +43,12 @@ export async function deprovision(state: MachineState): Promise<PhaseOutcome> {
   };
   const tearDown = async () => {
     try {
-      return await kubernetesSteps.tearDown(ref, machine, teardown);
+      return await kubernetesSteps.tearDown(ref, claim, teardown);
     } catch (error) {
       const isForced = isActivityFailure(error) && isForceWanted(state) && patched('forced-deletions-leave-nodes');
       if (!isForced) throw error;
       if (!isOutage(toFailure(error)) && patched('forced-deletions-leave-nodes-in-outages-alone')) throw error;
-      return kubernetesSteps.tearDown(ref, machine, { ...teardown, leavesNodes: true });
+      return kubernetesSteps.tearDown(ref, claim, { ...teardown, leavesNodes: true });
     }
   };
   const force = `\`${commandLine('drain --force', ref)}\` leaves the Node`;

@@ -2,12 +2,13 @@
 import { isActivityFailure, toFailure } from '../../calls/failure.ts';
 import { commandLine } from '../../command-line.ts';
 import { kubernetes } from '../kubernetes.ts';
-import { nodeNameOf } from '../node.ts';
-import { done, type PhaseOutcome, retryPauseMs, waitFor } from '../outcome.ts';
+import { claimOf, isOwn, nodeNameOf, objectionTo } from '../node.ts';
+import { again, done, type PhaseOutcome, retryPauseMs, waitFor } from '../outcome.ts';
 import { type Activity, forgetError, show } from '../progress.ts';
 import { report, reportRefusal } from '../report.ts';
 import { isForceWanted, type MachineState, timeIn } from '../state.ts';
-import { untilAnswered } from '../wait.ts';
+import { refresh, untilAnswered } from '../wait.ts';
+import { confirm } from './confirm.ts';
 import { drainNode, forgetDrain } from './node-drain.ts';
 import { findVmOwner } from './vm-owner.ts';
 
@@ -22,6 +23,10 @@ export async function drain(state: MachineState): Promise<PhaseOutcome> {
   const { node, wasUnhealthy } = state;
   if (state.drained || state.skipDrain || nodeName === undefined || node.state === 'absent') return done;
   if ((await findVmOwner(state, 'drain')) !== undefined) return done;
+  const confirmed = await confirm(state);
+  if (confirmed.kind !== 'done') return confirmed;
+  const objection = objectionTo(state);
+  if (objection !== undefined) return isOwn(state) ? hold(state, objection) : done;
 
   const force = isForceWanted(state);
   const unblock = `\`${commandLine('drain --force', state.ref)}\` deletes the pods, and \`--skip\` instead of \`--force\` leaves them.`;
@@ -43,11 +48,31 @@ export async function drain(state: MachineState): Promise<PhaseOutcome> {
     return outcome;
   } catch (error) {
     if (!isActivityFailure(error)) throw error;
+    const failure = toFailure(error);
+    if (failure.code === 'FailedPrecondition') {
+      await refresh(state); // the Node is another one, or could not be read before
+      if (objectionTo(state) !== undefined) return again;
+    }
     const pauseMs = retryPauseMs({ code: 'Unavailable' }, 'deletion');
     const activity = { doing: 'draining the node', waitingFor: 'the next try', until: timeIn(pauseMs), unblock };
-    await refuse(state, { ...activity, blockedOn: 'KubernetesApi' }, toFailure(error));
+    await refuse(state, { ...activity, blockedOn: 'KubernetesApi' }, failure);
     return waitFor(pauseMs);
   }
+}
+
+/** A Node that is the Machine's, and that nobody may drain, keeps its VM. */
+async function hold(state: MachineState, objection: string): Promise<PhaseOutcome> {
+  const pauseMs = retryPauseMs({ code: 'FailedPrecondition' }, 'deletion');
+  const skip = `\`${commandLine('drain --skip', state.ref)}\``;
+  const activity = {
+    doing: 'draining the node',
+    waitingFor: 'leave to drain it',
+    until: timeIn(pauseMs),
+    blockedOn: 'Drain',
+    unblock: `${skip} deletes the VM with its pods, and leaves the Node.`,
+  } as const;
+  await refuse(state, activity, { code: 'FailedPrecondition', message: objection });
+  return waitFor(pauseMs);
 }
 
 /** Says on the Machine what others have to do for the drain to go on. */
@@ -80,7 +105,7 @@ export async function abortDeletion(state: MachineState): Promise<void> {
   if (nodeName !== undefined) {
     const doing = 'uncordoning the node';
     show(state, { doing });
-    const step = () => kubernetes.uncordonNode(state.ref, nodeName, state.machine);
+    const step = () => kubernetes.uncordonNode(state.ref, nodeName, claimOf(state));
     await untilAnswered(state, doing, step);
   }
   state.mayBeCordoned = false;

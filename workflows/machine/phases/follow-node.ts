@@ -77,6 +77,7 @@ function startOver(state: MachineState): void {
   state.node = { state: 'absent' };
   state.creation = notAsked;
   delete state.joinedVm;
+  delete state.namedByCloud;
   state.hasCreation = true;
   delete state.shortRunAtMs;
   state.leftNodes = [];

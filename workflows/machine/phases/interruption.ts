@@ -3,6 +3,7 @@ import { patched } from '@temporalio/workflow';
 import type { NodeSnapshot } from '../../../api/model/node.ts';
 import { vmOf } from '../../../api/provider-id.ts';
 import { kubernetes } from '../kubernetes.ts';
+import { claimOf } from '../node.ts';
 import { putNode } from '../observe.ts';
 import { done, type PhaseOutcome } from '../outcome.ts';
 import { show } from '../progress.ts';
@@ -30,7 +31,7 @@ export async function markInterruption(state: MachineState): Promise<void> {
   show(state, { doing });
   putNode(
     state,
-    await untilAnswered(state, doing, () => kubernetes.markInterrupted(ref, machine, interruption.reason)),
+    await untilAnswered(state, doing, () => kubernetes.markInterrupted(ref, claimOf(state), interruption.reason)),
   );
 }
 

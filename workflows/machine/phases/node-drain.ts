@@ -22,6 +22,7 @@ import { drainTaskQueue } from '../../../api/names.ts';
 import { isActivityFailure, toFailure } from '../../calls/failure.ts';
 import { volumeIds } from '../../calls/provider.ts';
 import { kubernetes } from '../kubernetes.ts';
+import { claimOf } from '../node.ts';
 import { again, done, type PhaseOutcome, waitFor } from '../outcome.ts';
 import { type Activity, forgetError, show, showWait } from '../progress.ts';
 import { report } from '../report.ts';
@@ -104,9 +105,10 @@ export function forgetDrain(state: MachineState): void {
   for (const key of ['blocked', 'stuck', 'nextEvictionMs', 'refusals', 'volumes'] as const) delete state[key];
 }
 
-function requestOf({ ref, machine, refusals, volumes, blocked, stuck }: MachineState, drain: NodeDrain): DrainRequest {
+function requestOf(state: MachineState, drain: NodeDrain): DrainRequest {
+  const { ref, refusals, volumes, blocked, stuck } = state;
   const { purpose, nodeName, nodeUid, wasUnhealthy, deadlineMs, force } = drain;
-  const { providerID, nodeNotBefore, limits } = machine;
+  const { providerID, nodeNotBefore, createdAt, isFromCloud, limits } = claimOf(state);
   const reported = blocked === undefined ? stuck?.reported : 'budgets';
   return {
     ref,
@@ -117,6 +119,8 @@ function requestOf({ ref, machine, refusals, volumes, blocked, stuck }: MachineS
     maxEvictRetries: limits.maxEvictRetries,
     ...(providerID !== undefined && { providerID }),
     ...(nodeNotBefore !== undefined && { nodeNotBefore }),
+    createdAt,
+    ...(isFromCloud && { isFromCloud }),
     ...(nodeUid !== undefined && { nodeUid }),
     ...(wasUnhealthy !== undefined && { wasUnhealthy }),
     ...(refusals !== undefined && { refusals }),

@@ -1,9 +1,11 @@
 /** What the Node of a running machine lacks of what its Machine wants it to have. */
+import { isOwn, objectionTo } from '../node.ts';
 import type { PhaseOutcome } from '../outcome.ts';
 import { again } from '../outcome.ts';
 import type { Activity } from '../progress.ts';
 import { report } from '../report.ts';
 import type { MachineState } from '../state.ts';
+import { correctIt } from './confirm.ts';
 
 /** Says on the Machine what its Node lacks; undefined: nothing any more. */
 export async function reportLack(state: MachineState, lack: string | undefined): Promise<PhaseOutcome> {
@@ -22,8 +24,19 @@ export async function reportLack(state: MachineState, lack: string | undefined):
   return again;
 }
 
-/** Blocked on a correction while the Node lacks something. */
-export function running({ deployment }: MachineState, lack: string | undefined): Activity {
+/** Blocked on a correction while nothing may be written to the Node, or it lacks something. */
+export function running(state: MachineState, lack: string | undefined): Activity {
+  const { deployment } = state;
+  const objection = objectionTo(state);
+  if (objection !== undefined) {
+    const unblock = isOwn(state) ? {} : { unblock: `${correctIt}.` };
+    return {
+      doing: 'running',
+      waitingFor: `leave to mark its node: ${objection}`,
+      blockedOn: 'NodeHealth',
+      ...unblock,
+    };
+  }
   if (lack === undefined) return { doing: 'running' };
   const where = deployment === undefined ? 'of the Machine' : `in the template of MachineDeployment ${deployment}`;
   return {

@@ -2,6 +2,7 @@
  * How a creation ends whose VM cannot have its Node: there is another one under the name, or the VM is another
  * Machine's.
  */
+import { patched } from '@temporalio/workflow';
 import type { Place } from '../../../api/model/source.ts';
 import type { Vm } from '../../../api/provider.ts';
 import { kubernetes, kubernetesSteps } from '../kubernetes.ts';
@@ -30,7 +31,9 @@ export async function failWithoutNode(
   const store = () => kubernetesSteps.storeIdentity(ref, machine, identity);
   if (machine.nodeName !== undefined) setMachine(state, await untilAnswered(state, 'forgetting the node', store));
   if (places.length > 0 && (await findVmOwner(state, 'deletion')) === undefined) {
-    if (nodeName !== undefined) await rememberNode(state, nodeName);
+    // Another name than the cloud's may be that of somebody's Node.
+    const isKnown = nodeName === state.namedByCloud?.nodeName || !patched('node-names-of-the-cloud-alone');
+    if (nodeName !== undefined && isKnown) await rememberNode(state, nodeName);
     show(state, { doing: 'deleting a VM that cannot join', waitingFor: 'the cloud' });
     for (const place of places) await deleteVmIn(state, place);
   }

@@ -27,6 +27,7 @@ import { type Facts, report, reportRefusal, withContext } from '../report.ts';
 import { MachineGoneError, type MachineState } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
 import { placeOf, prepareAttempt } from './attempt.ts';
+import { namesOf } from './confirm.ts';
 import { type Attempt, afterCall, type Creation, isOutcomeUnknown, nextAsk, withName } from './creation.ts';
 import { failWithoutNode } from './nodeless.ts';
 import { creationDeadlineMs, creationRefused, fail, failIfLate } from './refusal.ts';
@@ -64,7 +65,9 @@ export async function provision(state: MachineState): Promise<PhaseOutcome> {
     return refused(state, doing, answer);
   }
   forgetError(state);
-  return takeVm(state, attempt, stored ?? (answer as Vm), doing);
+  const vm = stored ?? (answer as Vm);
+  state.namedByCloud = stored === undefined ? namesOf(vm) : { providerID: vm.providerID };
+  return takeVm(state, attempt, vm, doing);
 }
 
 /**
@@ -213,12 +216,13 @@ function storedVm({ providerID, nodeName }: MachineSnapshot): Vm | undefined {
 }
 
 /**
- * A Machine that names a VM waits for its Node whatever the cloud says, unless that is that there is no room for the
- * VM.
+ * A Machine that names a VM waits for its Node whatever the cloud says, unless that is that there is no room for the VM
+ * or that it is somebody else's.
  */
 async function refused(state: MachineState, doing: string, failure: Failure): Promise<PhaseOutcome> {
   const hasNoRoom = failure.code === 'ResourceExhausted' && patched('no-room-for-a-named-vm');
-  if (state.creation.state !== 'named' || hasNoRoom) {
+  const isOfOthers = failure.code === 'FailedPrecondition' && patched('vms-of-others');
+  if (state.creation.state !== 'named' || hasNoRoom || isOfOthers) {
     state.pollIntervalMs = 0;
     return creationRefused(state, doing, failure, { isFromCloud: true });
   }

@@ -2,12 +2,13 @@
 import { patched } from '@temporalio/workflow';
 import { sameConditions, stageByNode } from '../../../api/attention.ts';
 import type { MachineStage } from '../../../api/model/machine.ts';
-import { isOutdated, isSyncHeld, lackOf, syncNode } from '../node.ts';
+import { isOutdated, isSyncHeld, lackOf, objectionTo, syncNode } from '../node.ts';
 import { again, type PhaseOutcome, waitFor } from '../outcome.ts';
 import { type Activity, showWait } from '../progress.ts';
 import { held, heldUntilMs, isHeld, isMaintenanceHeld, showTry } from '../repeats.ts';
 import { type Facts, report } from '../report.ts';
 import type { MachineState } from '../state.ts';
+import { isAskDue } from './confirm.ts';
 import { interruptedFacts, markInterruption } from './interruption.ts';
 import { endCreation } from './join.ts';
 import { reportLack, running } from './node-lack.ts';
@@ -22,9 +23,12 @@ export async function run(state: MachineState): Promise<PhaseOutcome> {
   const stage = stageOf(state);
   const isInStep =
     node.state !== 'present' ||
-    (node.managed && !isOutdated(state) && sameConditions(node.conditions, machine.conditions));
+    ((node.managed || objectionTo(state) !== undefined) &&
+      !isOutdated(state) &&
+      sameConditions(node.conditions, machine.conditions));
   const isHeldBack = !(stage === machine.stage && isInStep) && isSyncHeld(state, stage);
   if ((stage === machine.stage && isInStep) || isHeldBack) {
+    if (isAskDue(state)) return again;
     const lack = lackOf(state);
     if (stage === 'running' && stage === machine.stage && lack !== state.reportedLack && patched('lack-of-the-node'))
       return reportLack(state, lack);
@@ -80,11 +84,15 @@ function updating(state: MachineState): Activity {
 }
 
 /**
- * The same wait, which also ends when a preservation or an in-place update is over, and when a short run is to start.
+ * The same wait, which also ends when a preservation or an in-place update is over, when the cloud is asked again whose
+ * the Node is, and when a short run is to start.
  */
-function orEarlier({ shortRunAtMs, machine }: MachineState, outcome: PhaseOutcome): PhaseOutcome {
+function orEarlier(state: MachineState, outcome: PhaseOutcome): PhaseOutcome {
+  const { shortRunAtMs, machine, askedWhose } = state;
   const { preservedUntil = '', updateDueBy = '' } = machine;
-  const dueMs = [preservedUntil, updateDueBy].map((time) => Date.parse(time)).filter((ms) => ms > Date.now());
+  const askAgainMs = objectionTo(state) === undefined ? undefined : askedWhose?.untilMs;
+  const timesMs = [Date.parse(preservedUntil), Date.parse(updateDueBy), askAgainMs ?? NaN];
+  const dueMs = timesMs.filter((ms) => ms > Date.now());
   const ends = [shortRunAtMs, ...dueMs].filter((each) => each !== undefined);
   if (outcome.kind !== 'wait' || ends.length === 0) return outcome;
   return waitFor(Math.min(outcome.timeoutMs ?? Number.POSITIVE_INFINITY, ...ends.map((each) => each - Date.now())));

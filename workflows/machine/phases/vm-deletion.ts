@@ -43,13 +43,12 @@ export async function deleteVmIn(
   { nodeNames, mayBeUntagged }: DeletionOptions = {},
 ) {
   const { uid, namespace, name } = state.ref;
-  const { lastKnownState, formerUid } = state.machine;
+  const { lastKnownState } = state.machine;
   const providerID = (await findVmOwner(state, 'deletion')) === undefined ? state.machine.providerID : undefined;
   return deleteVm(place, {
     machine: { uid, namespace, name },
     outcomeUnknown: isOutcomeUnknown(state.creation),
     ...(providerID !== undefined && { providerID }),
-    ...(formerUid !== undefined && { formerUid }),
     ...(nodeNames !== undefined && { nodeNames: [...nodeNames] }),
     ...(mayBeUntagged && { mayBeUntagged }),
     ...(lastKnownState !== undefined && { lastKnownState }),
@@ -129,6 +128,7 @@ async function takeUntagged(
   const { ref, machine } = state;
   const hasNode = nodeName !== undefined && !machine.limits.hasNoNode;
   const identity = { providerID, ...(hasNode && { nodeName }) };
+  state.namedByCloud = identity;
   const report = withContext(state, {
     stage: machine.stage,
     step: { kind: hasNode ? 'drain' : 'deleteVm', state: 'processing' },
@@ -162,10 +162,18 @@ async function deleteIn(
       const { untaggedVm } = deletion;
       if (mayBeUntagged && untaggedVm !== undefined) return { refusals, nodeNames, untaggedVm, isGone: false };
       if (!hasNoNode) nodeNames.push(...deletion.nodeNames.filter((each) => !known.has(each)));
+      if (nodeName !== undefined && deletion.nodeNames.includes(nodeName)) noteNode(state, nodeName);
       isGone &&= deletion.state === 'gone';
     }
   }
   return { refusals, nodeNames, isGone };
+}
+
+/** The cloud has named the Node that the Machine names. One that is marked is known to be its own. */
+function noteNode(state: MachineState, nodeName: string): void {
+  const { node, leftNodes } = state;
+  const isMarked = node.state === 'present' && node.managed && node.name === nodeName;
+  if (!isMarked && !leftNodes.includes(nodeName)) state.leftNodes = [...leftNodes, nodeName];
 }
 
 /** The source that the VM was made from has changed since: correcting it does not help. */
