@@ -255,13 +255,15 @@ function expectEnoughAvailable({ view, active, available, marked }: Look, { remo
 }
 
 /**
- * Of all old sets the machines that are not preserved go first; of those of a paused owner all that are not available.
- * Which Failed machines a set will have preserved in a moment is not known yet.
+ * Of all old sets the machines that are not preserved go first; of those of a paused owner all that are not available,
+ * unless a rollout had given up all old sets before. Which Failed machines a set will have preserved in a moment is not
+ * known yet.
  */
 function expectPreservedLast({ view, active, available }: Look, { remove, preserve = [] }: OwnerPlan): void {
   const choosing = new Set(preserve.filter((change) => change.isKept).map(({ set }) => set));
   const undecided = new Set(view.sets.filter(({ name }) => choosing.has(name)).map(({ uid }) => uid));
-  const losing = view.sets.filter(({ isNew, deleting }) => !deleting && (view.paused || !isNew));
+  const areGivenUp = view.sets.every(({ isNew, replicas }) => isNew || replicas === 0);
+  const losing = view.sets.filter(({ isNew, deleting }) => !deleting && (!isNew || (view.paused && !areGivenUp)));
   const leaving = new Set(remove.map(({ uid }) => uid));
   const own = active.filter((machine) => losing.some(({ uid }) => uid === controllerOf(machine)));
   const isLeaving = ({ metadata }: Machine) => leaving.has(metadata.uid);
@@ -506,6 +508,40 @@ const preservedAndDeletedAfterTheReading = {
   ] satisfies Happening[],
 };
 
+/** A rollout has given up the preserved machine, as the new set has its machine, and is paused before it deletes it. */
+const pausedBeforeThePreservedOneIsDeleted = {
+  from: { ...preservedAndDeletedWhileAStepGoesOn.from, replacementPolicy: 'TerminationStarted' } satisfies Start,
+  events: [
+    { kind: 'preserve', pick: 0 },
+    { kind: 'scale', replicas: 1 },
+    { kind: 'step', maxWrites: 3 },
+    { kind: 'step' },
+    { kind: 'step', maxWrites: 1 },
+    { kind: 'pause', paused: true },
+    { kind: 'step' },
+  ] satisfies Happening[],
+};
+
+/** A rollout is paused just after one of its old sets has begun to keep a Failed machine. */
+const pausedAfterAFailedOneIsKept = {
+  from: {
+    ...{ replicas: 1, strategy: 'RollingUpdate', maxSurge: 1, maxUnavailable: 0, limit: 5 },
+    replacementPolicy: 'TerminationStarted',
+    before: [{ className: 'b', replicas: 1, hasOurFinalizer: false }],
+  } satisfies Start,
+  events: [
+    { kind: 'phase', pick: 0, phase: 'Unknown' },
+    { kind: 'step' },
+    { kind: 'keep', most: 1 },
+    { kind: 'step', maxWrites: 2 },
+    { kind: 'template', className: 'c' },
+    { kind: 'phase', pick: 1, phase: 'Failed' },
+    { kind: 'step' },
+    { kind: 'pause', paused: true },
+    { kind: 'step' },
+  ] satisfies Happening[],
+};
+
 describe('planOwner, whatever happens', () => {
   it('[invariant 5] bounds every act, and comes to rest with the machines that were asked for', () => {
     return fc.assert(
@@ -532,6 +568,8 @@ describe('planOwner, whatever happens', () => {
           [preservedInASetOfTheSameTemplate.from, preservedInASetOfTheSameTemplate.events],
           [preservedAndDeletedWhileAStepGoesOn.from, preservedAndDeletedWhileAStepGoesOn.events],
           [preservedAndDeletedAfterTheReading.from, preservedAndDeletedAfterTheReading.events],
+          [pausedBeforeThePreservedOneIsDeleted.from, pausedBeforeThePreservedOneIsDeleted.events],
+          [pausedAfterAFailedOneIsKept.from, pausedAfterAFailedOneIsKept.events],
         ],
       },
     );
