@@ -130,13 +130,15 @@ describe('toDeploymentView', () => {
     expect(sets).toMatchObject([{ active: 2, available: 0, starting: 1 }]);
   });
 
-  it('sets aside what is preserved and not available, in any phase, until its preservation is over', () => {
+  it('sets aside what is preserved and not available, in any phase, until its preservation is over or it is deleted', () => {
     const until = (hours: number) => new Date(api.nowMs + hours * 3_600_000).toISOString();
     const kept = (name: string, phase: string, hours: number): Machine => {
       const { metadata } = machine(name, 'pool-1');
       return { metadata, status: { currentStatus: { phase, preserveExpiryTime: until(hours) } } };
     };
+    const deleted = kept('f', 'Unknown', 1);
     const machines = [
+      { ...deleted, metadata: { ...deleted.metadata, deletionTimestamp: until(0) } },
       kept('a', 'Failed', 1),
       kept('b', 'Unknown', 1),
       kept('c', 'Running', 1),
@@ -146,7 +148,7 @@ describe('toDeploymentView', () => {
     const viewAt = (nowMs: number) =>
       toDeploymentView({ ...api, nowMs }, deployment(), [set('pool-1', 'small')], machines).sets;
     expect(viewAt(api.nowMs)).toMatchObject([
-      { setAside: 3, starting: 0, preservedAvailable: 1, preserved: 1, failed: 1 },
+      { total: 6, active: 5, setAside: 3, starting: 0, preservedAvailable: 1, preserved: 1, failed: 1 },
     ]);
     expect(viewAt(api.nowMs + 2 * 3_600_000)).toMatchObject([{ failed: 2, starting: 1 }]);
   });

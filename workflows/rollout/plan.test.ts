@@ -112,6 +112,15 @@ describe('planOwner', () => {
       expect(plan).toMatchObject({ preserve: preservations, remove: [] });
     });
 
+    it('counts those of an old set among its replicas from then on', () => {
+      const old = { ...set, name: 'old', isNew: false, available: 1, failed: 2, preservations: 1 };
+      const rolling = { ...owner, sets: [old, empty] };
+      const preservations = [{ ...change, set: 'old', isKept: true }];
+      const plan = planOwner({ view: rolling, candidates: [], pendingCreations: [], preservations }, (name) => name);
+      expect(plan.scale).toContainEqual({ set: 'old', replicas: 2 });
+      expect(plan.create).toEqual([]);
+    });
+
     it('replaces the others together with the release of one', () => {
       const preservations = [{ ...change, isKept: false }];
       const plan = planOwner({ view, candidates, pendingCreations: [], preservations }, (name) => name);

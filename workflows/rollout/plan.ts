@@ -65,7 +65,7 @@ export function planOwner(
 
   if (view.rollsBack && !view.paused) return { ...emptyPlan(view, new Map()), rollback: 'asked' };
 
-  const desired = desiredReplicas(view);
+  const desired = withKept(view, desiredReplicas(view), preservations);
   const report = reportOf(view, isLate);
   const replace = planReplacements(view, health);
   const update = planInPlace(view, updates);
@@ -86,6 +86,23 @@ export function planOwner(
     releaseSets: view.sets.filter(isEmptied).map(({ name, uid }) => ({ name, uid })),
     ...(report !== undefined && { report }),
   };
+}
+
+/**
+ * Failed machines that an old set begins to keep in this step stay in its number. Without them, a pause before the next
+ * step would end with their deletion.
+ */
+function withKept(
+  view: OwnerView,
+  desired: Map<string, number>,
+  preservations: readonly PreservationChange[] = [],
+): ReadonlyMap<string, number> {
+  if (isRolloutSuspended(view)) return desired;
+  const oldSets = new Set(view.sets.filter(({ isNew, deleting }) => !isNew && !deleting).map(({ name }) => name));
+  for (const { set, isKept } of preservations) {
+    if (isKept && oldSets.has(set)) desired.set(set, (desired.get(set) ?? 0) + 1);
+  }
+  return desired;
 }
 
 function completedSet(view: OwnerView): Pick<OwnerPlan, 'completed'> {
