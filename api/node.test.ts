@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import fc from 'fast-check';
 import { names } from './names.ts';
 import {
+  claimToLeft,
   judgeNode,
   type NodeLike,
   type NodeOwner,
@@ -19,6 +20,8 @@ const marks = {
   terminating: { type: 'Terminating', unhealthy: 'Unhealthy', otherwise: 'Deleted' },
 };
 
+const of = { namespace: 'ns', name: 'm' };
+
 describe('toNodeSnapshot', () => {
   const node: NodeLike = {
     metadata: {
@@ -33,7 +36,7 @@ describe('toNodeSnapshot', () => {
   };
 
   it('reads what decisions need', () => {
-    expect(toNodeSnapshot(marks, node, 'm')).toEqual({
+    expect(toNodeSnapshot(marks, node, of)).toEqual({
       uid: 'node-u',
       resourceVersion: '8',
       name: 'node-1',
@@ -44,11 +47,13 @@ describe('toNodeSnapshot', () => {
     });
   });
 
-  it('counts as managed only with our finalizer and the name of this machine', () => {
+  it('counts as managed only with our finalizer, the name of this machine, and not that of one in another namespace', () => {
     const { finalizers: _, ...unfinalized } = node.metadata;
-    expect(toNodeSnapshot(marks, node, 'other').managed).toBe(false);
-    expect(toNodeSnapshot(marks, { ...node, metadata: unfinalized }, 'm').managed).toBe(false);
-    expect(toNodeSnapshot(marks, { metadata: { ...node.metadata, labels: {} } }, 'm')).toMatchObject({
+    expect(toNodeSnapshot(marks, node, { ...of, name: 'other' }).managed).toBe(false);
+    expect(toNodeSnapshot(marks, { ...node, metadata: unfinalized }, of).managed).toBe(false);
+    const ofOther = { ...node.metadata, annotations: { [names.machine]: 'elsewhere/m' } };
+    expect(toNodeSnapshot(marks, { ...node, metadata: ofOther }, of).managed).toBe(false);
+    expect(toNodeSnapshot(marks, { metadata: { ...node.metadata, labels: {} } }, of)).toMatchObject({
       managed: false,
       conditions: {},
       startingUp: false,
@@ -63,7 +68,7 @@ describe('the interruption of a Node', () => {
     toNodeSnapshot(
       marks,
       { metadata: { name: 'n', uid: 'u', resourceVersion: '1' }, spec: { taints }, status: { conditions } },
-      'm',
+      of,
     ).interruption;
 
   it.each([
@@ -190,7 +195,7 @@ describe('whose Node it is', () => {
   }
 
   it('a Node of another VM is its own where it names the Machine and the cloud has named it: the Machine was edited', () => {
-    const edited = { ...machine, providerID: 'cloud:///edited', isFromCloud: true } as const;
+    const edited = { ...machine, providerID: 'cloud:///edited', namedByCloud: { providerID: vm } };
     expectFound({ what: '', of: edited, vm, label: 'm', annotation: 'ns/m' });
     expectFound({ what: '', of: edited, vm, notOwn: `is that of another VM, ${vm}` });
   });
@@ -237,53 +242,77 @@ describe('whose Node it is', () => {
   );
 });
 
-describe('what speaks against writing to a Node', () => {
+describe('the objections to a Node', () => {
   const createdAt = '2026-10-01T10:00:00Z';
-  const machine: NodeOwner = { namespace: 'ns', name: 'm', providerID: 'cloud:///1', createdAt };
+  const vm = 'cloud:///1';
+  const machine: NodeOwner = { ...of, providerID: vm, createdAt };
+  const namedAs = (nodeName: string, providerID = vm): NodeOwner => ({
+    ...machine,
+    namedByCloud: { providerID, nodeName },
+  });
   const limits = { creationSeconds: 0, drainSeconds: 0, maxEvictRetries: 0, nodeConditions: [] };
-  const named = { labels: { [marks.nodeMachineLabel]: 'm' } };
+  const marked = { labels: { [marks.nodeMachineLabel]: 'm' } };
   const nodeOf = (metadata: Partial<NodeLike['metadata']> = {}, providerID?: string): NodeLike => ({
     metadata: { name: 'n', uid: 'u', resourceVersion: '1', creationTimestamp: createdAt, ...metadata },
     ...(providerID !== undefined && { spec: { providerID } }),
   });
   const unconfirmed = 'node n does not name the Machine, and the cloud has not said that it runs on its VM';
+  const older = { creationTimestamp: '2026-10-01T09:59:00Z' };
 
   it.each<[string, NodeOwner, NodeLike]>([
-    ['names the Machine by its label', machine, nodeOf(named)],
-    ['names the Machine by its annotation', machine, nodeOf({ annotations: { [names.machine]: 'ns/m' } })],
-    ['was named by the cloud', { ...machine, isFromCloud: true }, nodeOf()],
-  ])('is nothing where it %s', (_, of, node) => {
-    expect(objectionsTo(marks, node, of, limits)).toEqual({});
-  });
-
-  it.each<[string, NodeLike]>([
-    ['names nobody', nodeOf()],
-    ['names nobody and has the provider ID of the Machine', nodeOf({}, 'cloud:///1')],
+    ['it names the Machine by its label', machine, nodeOf(marked)],
+    ['it names the Machine by its annotation', machine, nodeOf({ annotations: { [names.machine]: 'ns/m' } })],
+    ['the cloud has named it', namedAs('n'), nodeOf()],
+    ['the cloud has named its VM', namedAs('other'), nodeOf({}, vm)],
+    ['the cloud has named its VM, and it is older', namedAs('other'), nodeOf(older, vm)],
     [
-      'names a Machine of that name in another namespace',
-      nodeOf({ ...named, annotations: { [names.machine]: 'other/m' } }, 'cloud:///1'),
+      'the cloud has named it as it deleted a VM',
+      { ...of, createdAt, namedByCloud: { nodeName: 'n' } },
+      nodeOf({}, vm),
     ],
-  ])('is that the cloud has not named it where it %s', (_, node) => {
-    expect(objectionsTo(marks, node, machine, limits)).toEqual({ unconfirmed });
+  ])('are none where %s', (_, claim, node) => {
+    expect(objectionsTo(marks, node, claim, limits)).toEqual({});
   });
 
-  it('is its age where nothing but the name shows whose it is, also when the cloud has named it', () => {
-    const creationTimestamp = '2026-10-01T09:59:00Z';
-    const of = { ...machine, isFromCloud: true } as const;
+  it.each<[string, NodeOwner, NodeLike]>([
+    ['the Machine alone says that it is its own', machine, nodeOf()],
+    ['the Machine alone has its provider ID', machine, nodeOf({}, vm)],
+    ['the cloud has named another one', namedAs('other'), nodeOf()],
+    ['the cloud has named another VM', namedAs('n', 'cloud:///2'), nodeOf({}, vm)],
+    [
+      'it is older than the Machine, and the cloud has named only such a Node as it deleted a VM',
+      { ...of, createdAt, namedByCloud: { nodeName: 'n' } },
+      nodeOf(older, vm),
+    ],
+    [
+      'it names a Machine of that name in another namespace',
+      machine,
+      nodeOf({ ...marked, annotations: { [names.machine]: 'other/m' } }, vm),
+    ],
+  ])('are that nobody but the Machine knows it where %s', (_, claim, node) => {
+    expect(objectionsTo(marks, node, claim, limits)).toEqual({ unconfirmed });
+  });
+
+  it('are its age where nothing but the name shows whose it is, also when the cloud has named it', () => {
     const forbidden = 'node n is older than the Machine, has no provider ID and does not name the Machine';
-    expect(objectionsTo(marks, nodeOf({ creationTimestamp }), of, limits)).toEqual({ forbidden });
-    expect(objectionsTo(marks, nodeOf({ creationTimestamp }), of, { ...limits, clockSkewSeconds: 60 })).toEqual({});
-    expect(objectionsTo(marks, nodeOf({ creationTimestamp }, 'cloud:///1'), of, limits)).toEqual({});
-    expect(objectionsTo(marks, nodeOf({ creationTimestamp, ...named }), machine, limits)).toEqual({});
+    expect(objectionsTo(marks, nodeOf(older), namedAs('n'), limits)).toEqual({ forbidden });
+    expect(objectionsTo(marks, nodeOf(older), namedAs('n'), { ...limits, clockSkewSeconds: 60 })).toEqual({});
+    expect(objectionsTo(marks, nodeOf({ ...older, ...marked }), machine, limits)).toEqual({});
   });
 
   it.each(['node-role.kubernetes.io/control-plane', 'node-role.kubernetes.io/master'])(
-    'is the label %s without the flag, also when it names the Machine',
+    'are the label %s without the flag, also when it names the Machine',
     (label) => {
-      const node = nodeOf({ labels: { ...named.labels, [label]: '' } });
+      const node = nodeOf({ labels: { ...marked.labels, [label]: '' } });
       const forbidden = expect.stringMatching(new RegExp(`has the label ${label}: .* --control-plane-nodes=true$`));
       expect(objectionsTo(marks, node, machine, limits)).toEqual({ forbidden });
       expect(objectionsTo(marks, node, machine, { ...limits, controlPlaneNodes: true })).toEqual({});
     },
   );
+
+  it('to a Node that was left are judged by the VM where the cloud has named both', () => {
+    const claim = namedAs('n');
+    expect(claimToLeft(claim, 'n')).toEqual(claim);
+    expect(claimToLeft(claim, 'other').namedByCloud).toEqual({ nodeName: 'other' });
+  });
 });

@@ -6,6 +6,7 @@ import type { ObjectRef } from './model/ref.ts';
 import { names } from './names.ts';
 import type { TemplatedNode } from './node-template.ts';
 import type { KubeObject } from './objects.ts';
+import type { Vm } from './provider.ts';
 import { vmOf } from './provider-id.ts';
 
 /** The parts of a Node that are read here. */
@@ -33,18 +34,18 @@ interface NodeCondition {
   readonly message?: string;
 }
 
-/** What decisions need of the Node of the Machine with this name. */
-export function toNodeSnapshot(marks: Marks, node: NodeLike, machineName: string): NodeSnapshot {
+/** What decisions need of the Node of this Machine. */
+export function toNodeSnapshot(marks: Marks, node: NodeLike, machine: MachineName): NodeSnapshot {
   const { metadata, spec, status } = node;
   const { nodeFinalizer, nodeMachineLabel, startupTaints } = marks;
+  const isMarked = metadata.finalizers?.includes(nodeFinalizer) && metadata.labels?.[nodeMachineLabel] === machine.name;
   const interruption = interruptionOf(node);
   return {
     uid: metadata.uid,
     resourceVersion: metadata.resourceVersion,
     name: metadata.name,
     deleting: metadata.deletionTimestamp !== undefined,
-    managed:
-      metadata.finalizers?.includes(nodeFinalizer) === true && metadata.labels?.[nodeMachineLabel] === machineName,
+    managed: isMarked === true && machineNamedBy(nodeMachineLabel, node, machine) === nameOf(machine),
     conditions: toStatuses(status?.conditions),
     ...(spec?.providerID && { providerID: spec.providerID }),
     startingUp: spec?.taints?.some(({ key }) => startupTaints.includes(key)) === true,
@@ -95,12 +96,17 @@ function interruptionOf({ spec, status }: NodeLike): string | undefined {
 export interface NodeClaim
   extends Pick<MachineSnapshot, 'providerID' | 'nodeNotBefore'>,
     Partial<Pick<MachineSnapshot, 'createdAt'>> {
-  /** The cloud has named the Node as that of a VM of the Machine, which need not name that VM. Left out otherwise. */
-  readonly isFromCloud?: true;
+  /**
+   * A VM that was made for the Machine, and its Node, as the cloud has named them. The Machine need not name that VM.
+   * Without a provider ID the cloud has named only the Node. Left out: it has named nothing.
+   */
+  readonly namedByCloud?: Partial<Pick<Vm, 'providerID' | 'nodeName'>>;
 }
 
+type MachineName = Pick<ObjectRef, 'namespace' | 'name'>;
+
 /** What distinguishes the Node of a Machine from those of others. */
-export type NodeOwner = Pick<ObjectRef, 'namespace' | 'name'> & NodeClaim;
+export type NodeOwner = MachineName & NodeClaim;
 
 /**
  * The Node of a Machine. Where there is another one under its name, `notOwn` says for people why that is not its Node.
@@ -122,8 +128,9 @@ export function judgeNode<T extends NodeLike>(
   rival?: Pick<MachineSnapshot, 'providerID'>,
 ): FoundNode<T> {
   if (node === undefined) return { node };
-  const { providerID, nodeNotBefore = '', isFromCloud } = machine;
+  const { providerID, nodeNotBefore = '' } = machine;
   const { name, creationTimestamp = '' } = node.metadata;
+  const isFromCloud = isNamedByCloud({ name, ...node.spec }, machine);
   const notOwn = (why: string) => ({ node: undefined, notOwn: `node ${name} ${why}` });
   const found = node.spec?.providerID;
   const named = machineNamedBy(nodeMachineLabel, node, machine);
@@ -155,20 +162,38 @@ export function objectionsTo(
   { controlPlaneNodes, clockSkewSeconds = 0 }: MachineLimits,
 ): NodeObjections {
   const { name, labels, creationTimestamp = '' } = node.metadata;
+  const { providerID } = node.spec ?? {};
   const isNamed = machineNamedBy(nodeMachineLabel, node, machine) === nameOf(machine);
   const isOlder = Date.parse(creationTimestamp) < Date.parse(machine.createdAt ?? '') - clockSkewSeconds * 1_000;
   const label = controlPlaneNodes ? undefined : controlPlaneLabels.find((each) => labels?.[each] !== undefined);
   const forbidden =
     label !== undefined
       ? `node ${name} has the label ${label}: if Millwright shall manage Nodes of the control plane, start it with --control-plane-nodes=true`
-      : !isNamed && isOlder && node.spec?.providerID === undefined
+      : !isNamed && isOlder && providerID === undefined
         ? `node ${name} is older than the Machine, has no provider ID and does not name the Machine`
         : undefined;
+  const isOfVm = providerID !== undefined && machine.namedByCloud?.providerID !== undefined;
+  const isConfirmed =
+    isNamedByCloud({ name, ...node.spec }, machine) && (isOfVm || !isOlder || providerID === undefined);
   const unconfirmed = `node ${name} does not name the Machine, and the cloud has not said that it runs on its VM`;
   return {
     ...(forbidden !== undefined && { forbidden }),
-    ...(!isNamed && !machine.isFromCloud && { unconfirmed }),
+    ...(!isNamed && !isConfirmed && { unconfirmed }),
   };
+}
+
+/** Whether the cloud has named a Node: by its provider ID, or where one of the two has none by its name. */
+export function isNamedByCloud(
+  { name, providerID }: Pick<NodeSnapshot, 'name' | 'providerID'>,
+  { namedByCloud: named }: Pick<NodeClaim, 'namedByCloud'>,
+): boolean {
+  if (providerID === undefined || named?.providerID === undefined) return name === named?.nodeName;
+  return vmOf(providerID) === vmOf(named.providerID);
+}
+
+/** The claim to a Node that the cloud has named when it deleted a VM of the Machine. */
+export function claimToLeft<T extends NodeClaim>(claim: T, nodeName: string): T {
+  return claim.namedByCloud?.nodeName === nodeName ? claim : { ...claim, namedByCloud: { nodeName } };
 }
 
 /** Why nothing is written to a Node; undefined: it may be written to. */
@@ -189,22 +214,22 @@ export function rivalFor(
   return namespace === machine.namespace && name !== machine.name ? name : undefined;
 }
 
-function nameOf({ namespace, name }: Pick<ObjectRef, 'namespace' | 'name'>): string {
+function nameOf({ namespace, name }: MachineName): string {
   return `${namespace}/${name}`;
 }
 
 /**
  * `<namespace>/<name>` of the Machine that a Node names. Where only its label does, that is one of the same namespace.
  */
-function machineNamedBy(label: string, { metadata }: NodeLike, { namespace }: NodeOwner): string | undefined {
+function machineNamedBy(label: string, { metadata }: NodeLike, { namespace }: MachineName): string | undefined {
   const name = metadata.labels?.[label];
   return metadata.annotations?.[names.machine] ?? (name && nameOf({ namespace, name }));
 }
 
-/** The Node of the Machine with this name as it was found. */
-export function toNodeView(marks: Marks, found: FoundNode<NodeLike>, machineName: string): NodeView {
+/** The Node of this Machine as it was found. */
+export function toNodeView(marks: Marks, found: FoundNode<NodeLike>, machine: MachineName): NodeView {
   const { node, notOwn, ...objections } = found;
-  if (node !== undefined) return { state: 'present', ...toNodeSnapshot(marks, node, machineName), ...objections };
+  if (node !== undefined) return { state: 'present', ...toNodeSnapshot(marks, node, machine), ...objections };
   return { state: 'absent', ...(notOwn !== undefined && { notOwn }) };
 }
 
@@ -215,7 +240,8 @@ export function toNodeViewOf(
   machine: KubeObject,
   source?: KubeObject,
 ): NodeView {
-  const view = toNodeView(marks, found, machine.metadata.name);
+  const { namespace = '', name } = machine.metadata;
+  const view = toNodeView(marks, found, { namespace, name });
   const isLeft = view.state === 'present' && (view.deleting || view.forbidden !== undefined);
   if (found.node === undefined || view.state !== 'present' || isLeft) return view;
   return toNodePatch(machine, found.node, source) === undefined ? view : { ...view, outdated: true };

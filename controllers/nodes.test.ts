@@ -66,7 +66,12 @@ it.each<[string, Node, readonly KubeObject[], object | undefined]>([
     { annotations: { [annotations.notManaged]: null } },
   ],
   ['writes nothing to the Node of a Machine', nodeOf('n', 'm'), [machineOf('m', 'n')], undefined],
-  ['writes nothing to a Node that a Machine names and has not marked', nodeOf('n'), [machineOf('m', 'n')], undefined],
+  [
+    'writes nothing to a Node that a Machine names and has not marked',
+    nodeOf('n', undefined, notManaged),
+    [machineOf('m', 'n')],
+    undefined,
+  ],
 ])('the controller of Nodes %s', async (_, node, machines, expected) => {
   const written = await writtenTo('n', [node, nodeOf('other')], machines);
   if (expected === undefined) expect(written).toBeUndefined();

@@ -100,8 +100,12 @@ async function get(ref: ObjectRef): Promise<Machine> {
 }
 
 const snapshotOf = (machine: Machine): MachineSnapshot => toMachineSnapshot(machine, defaults);
-/** The same as a workflow says it whose cloud has named the Node. */
-const claimOf = (machine: Machine) => ({ ...snapshotOf(machine), isFromCloud: true }) as const;
+/** The same as a workflow says it whose cloud has named the VM and the Node. */
+function claimOf(machine: Machine) {
+  const { nodeName, providerID, ...snapshot } = snapshotOf(machine);
+  const named = { ...(providerID !== undefined && { providerID }), ...(nodeName !== undefined && { nodeName }) };
+  return { ...snapshot, ...named, namedByCloud: named };
+}
 const seenOf = async (ref: ObjectRef) => snapshotOf(await get(ref));
 
 /** A client whose every write comes after something else has happened, once. */
@@ -514,7 +518,7 @@ describe('syncNode', () => {
   it('marks a node that is as it was seen without reading it', async () => {
     const { node, ref, seen } = await pair([ready]);
     const target: KubeClient = Object.create(client, { find: { value: () => Promise.reject(new Error('a read')) } });
-    const seenNode = toNodeView(gardener.marks, { node, unconfirmed: 'x' }, ref.name);
+    const seenNode = toNodeView(gardener.marks, { node, unconfirmed: 'x' }, ref);
     expect(await createActivities(client, target).syncNode(ref, seen, running, seenNode)).toMatchObject({
       machine: { phase: 'Running' },
       node: { state: 'present', managed: true },
@@ -550,7 +554,7 @@ describe('syncNode', () => {
 
   it('reads a node that was changed since it was seen, and marks none of another VM', async () => {
     const { node, seen, ref } = await pair([ready]);
-    const seenNode = toNodeView(gardener.marks, { node }, ref.name);
+    const seenNode = toNodeView(gardener.marks, { node }, ref);
     await client.patch(nodes, node.metadata, mergePatch({ spec: { providerID: 'simulated:///here/another' } }));
     const after = await activities.syncNode(ref, { ...seen, providerID: 'simulated:///here/own' }, running, seenNode);
     expect(after).toMatchObject({ machine: { phase: '' }, node: { state: 'absent' } });
@@ -689,7 +693,7 @@ describe('syncNode', () => {
           ? client.get(resource, key)
           : client.patch(resource, key, patch, options),
     };
-    const outdated = { ...toNodeView(gardener.marks, { node }, ref.name), outdated: true } as const;
+    const outdated = { ...toNodeView(gardener.marks, { node }, ref), outdated: true } as const;
     const sync = async (by: MachineActivities) => by.syncNode(ref, claimOf(await get(ref)), running, outdated);
 
     expect(await sync(createActivities(client, dropping))).toMatchObject({ node: { outdated: true } });
@@ -766,7 +770,8 @@ describe('markInterrupted', () => {
     const { metadata } = await newNode({});
     await client.patch(nodes, metadata, mergePatch({ spec: { providerID: 'x:///zone/vm-1', taints: others } }));
     const machine = await newMachine({ labels: { [labels.node]: metadata.name } });
-    const seen = { ...claimOf(machine), providerID: 'x:///zone/vm-1' };
+    const providerID = 'x:///zone/vm-1';
+    const seen = { ...claimOf(machine), providerID, namedByCloud: { providerID } };
     return { name: metadata.name, ref: refOf(machine), seen };
   }
 
@@ -805,7 +810,7 @@ describe('uncordonNode', () => {
       { name },
       mergePatch({ metadata: { annotations: ofNode }, spec: { unschedulable: true } }),
     );
-    await activities.uncordonNode(refOf(await newMachine()), name, { isFromCloud: true });
+    await activities.uncordonNode(refOf(await newMachine()), name, { namedByCloud: { nodeName: name } });
     const { spec, status } = await client.get(nodes, { name });
     expect([spec?.unschedulable, status?.conditions?.map(({ type }) => type)]).toEqual([expected, ['Ready']]);
   });
@@ -827,7 +832,7 @@ describe('removeNode', () => {
     const deleted = await newNode({ finalizers: [finalizers.node] });
     await client.delete(nodes, deleted.metadata);
     for (const { metadata } of [fresh, deleted]) {
-      await activities.removeNode(refOf(machine), metadata.name, { isFromCloud: true });
+      await activities.removeNode(refOf(machine), metadata.name, { namedByCloud: { nodeName: metadata.name } });
       expect(await client.find(nodes, metadata)).toBeUndefined();
     }
   });
@@ -836,10 +841,11 @@ describe('removeNode', () => {
     const machine = await newMachine();
     const { metadata } = await newNode({});
     await client.patch(nodes, metadata, mergePatch({ spec: { providerID: 'cloud:///theirs' } }));
-    const claim = { isFromCloud: true } as const;
-    await activities.removeNode(refOf(machine), metadata.name, { ...claim, providerID: 'cloud:///ours' });
+    const remove = (providerID: string) =>
+      activities.removeNode(refOf(machine), metadata.name, { providerID, namedByCloud: { providerID } });
+    await remove('cloud:///ours');
     expect((await client.get(nodes, metadata)).metadata.uid).toBe(metadata.uid);
-    await activities.removeNode(refOf(machine), metadata.name, { ...claim, providerID: 'cloud:///theirs' });
+    await remove('cloud:///theirs');
     expect(await client.find(nodes, metadata)).toBeUndefined();
   });
 
@@ -849,14 +855,14 @@ describe('removeNode', () => {
     await client.patch(nodes, metadata, mergePatch({ spec: { providerID: 'cloud:///never-heard' } }));
     await activities.removeNode(refOf(machine), metadata.name, {});
     expect((await client.get(nodes, metadata)).metadata.uid).toBe(metadata.uid);
-    await activities.removeNode(refOf(machine), metadata.name, { isFromCloud: true });
+    await activities.removeNode(refOf(machine), metadata.name, { namedByCloud: { nodeName: metadata.name } });
     expect(await client.find(nodes, metadata)).toBeUndefined();
   });
 
   it('leaves the finalizers of others', async () => {
     const machine = await newMachine();
     const { metadata } = await newNode({ finalizers: ['example.com/other', finalizers.node] });
-    await activities.removeNode(refOf(machine), metadata.name, { isFromCloud: true });
+    await activities.removeNode(refOf(machine), metadata.name, { namedByCloud: { nodeName: metadata.name } });
     const left = await client.get(nodes, metadata);
     expect(left.metadata.finalizers).toEqual(['example.com/other']);
     expect(left.metadata.deletionTimestamp).toBeDefined();
@@ -868,7 +874,7 @@ describe('removeNode', () => {
     await activities.removeNode(refOf(await newMachine()), node.metadata.name, {
       providerID: 'cloud:///ours',
       nodeNotBefore: later,
-      isFromCloud: true,
+      namedByCloud: { nodeName: node.metadata.name },
     });
     expect(await client.get(nodes, node.metadata)).toEqual(node);
   });
@@ -892,7 +898,7 @@ describe('removeNode', () => {
     const ref = refOf(machine);
     const of = { [labels.machineName]: ref.name, 'node-role.kubernetes.io/control-plane': '' };
     const node = await newNode({ labels: of, finalizers: [finalizers.node] });
-    const seen = toNodeView(gardener.marks, { node, forbidden: 'x' }, ref.name);
+    const seen = toNodeView(gardener.marks, { node, forbidden: 'x' }, ref);
     await activities.removeNode(ref, node.metadata.name, claimOf(machine), seen);
     expect(await client.get(nodes, node.metadata)).toEqual(node);
   });
@@ -990,7 +996,7 @@ describe('tearDown', () => {
     const control = disturbed(async () => {
       nodeWasGone = (await client.find(nodes, node.metadata)) === undefined;
     });
-    const seenNode = toNodeView(gardener.marks, { node }, ref.name);
+    const seenNode = toNodeView(gardener.marks, { node }, ref);
     const nodeName = node.metadata.name;
     await createActivities(control, target).tearDown(ref, await seenOf(ref), { ...nothing, nodeName, seenNode });
     expect(nodeWasGone).toBe(true);
@@ -1002,7 +1008,7 @@ describe('tearDown', () => {
     const ref = refOf(machine);
     const ours = { labels: { [labels.machineName]: ref.name }, finalizers: [finalizers.node] };
     const node = await newNode(ours);
-    const seenNode = { ...toNodeView(gardener.marks, { node }, ref.name), uid: 'of-an-earlier-node' };
+    const seenNode = { ...toNodeView(gardener.marks, { node }, ref), uid: 'of-an-earlier-node' };
     const ofOther = { metadata: { labels: null }, spec: { providerID: 'cloud:///theirs' } };
     await client.patch(nodes, node.metadata, mergePatch(ofOther));
     await client.delete(machines, ref);

@@ -19,7 +19,7 @@ import type { NodeView } from '../../api/model/node.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import type { Place, SourceSnapshot } from '../../api/model/source.ts';
 import { names } from '../../api/names.ts';
-import { type FoundNode, toNodeView, toNodeViewOf } from '../../api/node.ts';
+import { claimToLeft, type FoundNode, toNodeView, toNodeViewOf } from '../../api/node.ts';
 import { type KubeObject, referenceTo } from '../../api/objects.ts';
 import type { Vm } from '../../api/provider.ts';
 import { vmOf } from '../../api/provider-id.ts';
@@ -411,7 +411,7 @@ export function createMachineActivities(deps: MachineDeps) {
         ? await tryToUpdateNode(ref, seen)
         : { found: await markNode(ref, seen, seenNode), sourceObject: undefined };
       const { node } = found;
-      const view = toNodeView(dialectOf(ref.dialect).marks, found, ref.name);
+      const view = toNodeView(dialectOf(ref.dialect).marks, found, ref);
       const agrees = stageByNode({ ...seen, stage: report.stage }, view) === report.stage;
       const conditions = view.state === 'present' ? (node?.status?.conditions ?? []) : undefined;
       const machine = await writeStatus(ref, seen, agrees ? report : { stage: seen.stage }, conditions);
@@ -447,7 +447,7 @@ export function createMachineActivities(deps: MachineDeps) {
       const { nodeName, nodeNames, seenNode, hasUserData, leavesNodes, deployment } = teardown;
       if (!leavesNodes) {
         if (nodeName !== undefined) await removeNode(ref, nodeName, seen, seenNode);
-        for (const name of nodeNames) await removeNode(ref, name, { ...seen, isFromCloud: true }, seenNode);
+        for (const name of nodeNames) await removeNode(ref, name, claimToLeft(seen, name), seenNode);
         if (hasUserData) await removeUserData(ref);
       }
       const released = await removeFinalizer(ref, seen);

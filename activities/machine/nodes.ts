@@ -7,6 +7,7 @@ import type { ObjectRef } from '../../api/model/ref.ts';
 import { names } from '../../api/names.ts';
 import {
   type FoundNode,
+  isNamedByCloud,
   type NodeClaim,
   objectionOf,
   toNodeSnapshot,
@@ -28,8 +29,8 @@ export interface NodeDeps extends OwnNodeDeps {
   readonly findOutage: FindOutage;
 }
 
-/** A Machine as it is known, and whether the cloud has named its Node. */
-export type ClaimingMachine = MachineSnapshot & Pick<NodeClaim, 'isFromCloud'>;
+/** A Machine as it is known, and its Node as the cloud has named it. */
+export type ClaimingMachine = MachineSnapshot & Pick<NodeClaim, 'namedByCloud'>;
 
 /** A Node that was marked as ours. */
 export interface MarkedNode extends FoundNode<Node> {
@@ -123,13 +124,13 @@ export function createNodeActivities(deps: NodeDeps) {
       const { marks } = dialectOf(ref.dialect);
       const found = await findNode(ref, machine);
       const { node } = found;
-      if (node === undefined || objectionOf(found) !== undefined) return toNodeView(marks, found, ref.name);
+      if (node === undefined || objectionOf(found) !== undefined) return toNodeView(marks, found, ref);
       const { name, uid } = node.metadata;
       const taint = { key: names.vmInterrupted, value: toLabelValue(reason), effect: 'NoSchedule' };
       const addTaint = ({ spec: { taints = [] } = {} }: Node) =>
         taints.some(({ key }) => key === taint.key) ? undefined : { spec: { taints: [...taints, taint] } };
       const marked = await update(target, nodes, { name, uid }, addTaint, localRequest());
-      return toNodeView(marks, { node: marked }, ref.name);
+      return toNodeView(marks, { node: marked }, ref);
     },
 
     /**
@@ -146,7 +147,7 @@ export function createNodeActivities(deps: NodeDeps) {
      * @param seen the Node of the Machine as it was seen: one that was marked as ours is known by its UID, and not read
      */
     async removeNode(ref: ObjectRef, name: string, claim: NodeClaim, seen?: NodeView): Promise<true> {
-      if (seen?.state === 'present' && seen.managed && seen.forbidden === undefined && seen.name === name) {
+      if (seen?.state === 'present' && seen.managed && seen.name === name && objectionOf(seen) === undefined) {
         try {
           await deleteNode(ref, name, seen.uid);
           return true;
@@ -206,7 +207,7 @@ export function createNodeActivities(deps: NodeDeps) {
   /** Marks a Node that is still as it was seen, without reading it. undefined: it has to be read. */
   async function markSeenNode(ref: ObjectRef, machine: ClaimingMachine, seen: NodeView): Promise<Node | undefined> {
     if (seen.state !== 'present' || seen.managed || seen.deleting) return undefined;
-    const isClear = seen.unconfirmed !== undefined && machine.isFromCloud && seen.forbidden === undefined;
+    const isClear = seen.unconfirmed !== undefined && seen.forbidden === undefined && isNamedByCloud(seen, machine);
     if (!isClear) return undefined;
     const { name, uid, resourceVersion } = seen;
     try {
@@ -224,7 +225,7 @@ export function createNodeActivities(deps: NodeDeps) {
     const { name, uid, resourceVersion, deletionTimestamp } = node.metadata;
     const { marks } = dialectOf(ref.dialect);
     const isLeft = deletionTimestamp !== undefined || objectionOf(found) !== undefined;
-    if (isLeft || toNodeSnapshot(marks, node, ref.name).managed) return found;
+    if (isLeft || toNodeSnapshot(marks, node, ref).managed) return found;
     try {
       return { node: (await patchMarks(ref, machine, name, { uid, resourceVersion })) ?? undefined };
     } catch (error) {
@@ -254,7 +255,7 @@ function toMarkedPatch(
   patch: NodePatch | undefined,
 ): object | undefined {
   const { marks } = dialectOf(ref.dialect);
-  const isMarked = toNodeSnapshot(marks, live, ref.name).managed;
+  const isMarked = toNodeSnapshot(marks, live, ref).managed;
   if (isMarked && patch === undefined) return undefined;
   const { metadata = {}, spec } = patch ?? {};
   const others = (live.metadata.finalizers ?? []).filter((each) => each !== marks.nodeFinalizer);

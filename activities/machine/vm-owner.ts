@@ -66,7 +66,8 @@ export function createVmOwnerActivities({ control, defaults, findNode }: VmOwner
       if (machine.limits.hasNoNode) continue;
       const { name, uid } = machine;
       const { node } = await findNode({ dialect, namespace, name, uid }, machine);
-      if (node !== undefined && toNodeSnapshot(dialectOf(dialect).marks, node, name).managed) return machine;
+      if (node !== undefined && toNodeSnapshot(dialectOf(dialect).marks, node, { namespace, name }).managed)
+        return machine;
     }
     return undefined;
   }

@@ -3,33 +3,23 @@
  * docs/security.md.
  */
 import { once } from 'node:events';
-import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
-import { parse, stringify } from 'yaml';
-import { machineClasses, machines } from '../../api/gardener/resources.ts';
+import { labels } from '../../api/gardener/names.ts';
+import { machineClasses, machineDeployments, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { names } from '../../api/names.ts';
-import { defineResource, type KubeObject, type NewObject } from '../../api/objects.ts';
 import type { KubeClient } from '../../kube/client.ts';
-import { loadKubeconfig } from '../../kube/config.ts';
 import { secrets } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
-import { testClient, testKubeconfig } from '../support/kube.ts';
 import { refOf } from '../support/refs.ts';
+import { becomeEditor, controlPlane, createStranger, expectUntouched } from '../support/strangers.ts';
+import { makeVm } from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
-
-const group = 'rbac.authorization.k8s.io';
-const roles = defineResource<KubeObject>({ group, version: 'v1', plural: 'roles', kind: 'Role', namespaced: true });
-const bindings = defineResource<KubeObject>({
-  ...{ group, version: 'v1', plural: 'rolebindings', kind: 'RoleBinding', namespaced: true },
-});
 
 /** What the Secrets have that the person may not read. */
 const stolen = 'TOP-SECRET';
@@ -43,37 +33,18 @@ let url: string;
 let heard: string[];
 /** What the listener answers. */
 let status: number;
-let kubeconfigs: string;
 
 beforeAll(async () => {
   millwright = await startInstallation({ flags: ['--providers', 'simulated,aws'] });
   const { namespace, control } = millwright;
-  const name = `attacker-${namespace}`;
-  await control.create(roles, {
-    metadata: { namespace, name },
-    rules: [
-      {
-        apiGroups: [machines.group],
-        resources: [machines.plural],
-        verbs: ['get', 'list', 'create', 'patch', 'update', 'delete'],
-      },
-    ],
-  } as NewObject<KubeObject>);
-  await control.create(bindings, {
-    metadata: { namespace, name },
-    roleRef: { apiGroup: group, kind: 'Role', name },
-    subjects: [{ apiGroup: group, kind: 'User', name }],
-  } as NewObject<KubeObject>);
+  attacker = await becomeEditor(millwright, machines);
   await millwright.putSecret('database', { token: stolen });
   await millwright.putSecret('cloud', { providerAccessKeyId: stolen, providerSecretAccessKey: stolen });
   for (const other of ['kube-system', 'default'])
-    await control.create(secrets, { metadata: { namespace: other, name }, stringData: { token: stolen } });
-
-  kubeconfigs = await mkdtemp(join(tmpdir(), 'millwright-test-'));
-  const config = parse(await readFile(testKubeconfig(), 'utf8'));
-  for (const each of config.users) each.user.as = name;
-  await writeFile(join(kubeconfigs, 'attacker'), stringify(config));
-  attacker = testClient(loadKubeconfig(join(kubeconfigs, 'attacker')));
+    await control.create(secrets, {
+      metadata: { namespace: other, name: `attacker-${namespace}` },
+      stringData: { token: stolen },
+    });
 
   listener = createServer(async (request, response) => {
     const { method, url: path, headers } = request;
@@ -90,7 +61,6 @@ afterAll(async () => {
   await attacker?.close();
   await millwright?.stop();
   listener?.close();
-  await rm(kubeconfigs, { recursive: true, force: true });
 });
 beforeEach(() => {
   [heard, status] = [[], 200];
@@ -245,5 +215,55 @@ describe('the VM of a Machine', () => {
     await millwright.handleOf(ref).signal('retryNow');
     await millwright.untilGone(ref);
     expect(await cloud.vms()).toEqual([]);
+  });
+});
+
+describe('who may edit MachineDeployments, and nothing else,', () => {
+  it('has no Secret sent anywhere, and no foreign Node or VM touched, whatever the template says', async () => {
+    const { namespace, control, cloud } = millwright;
+    const editor = await becomeEditor(millwright, machineDeployments);
+    const stranger = await createStranger(millwright, `stranger-${namespace}`, { labels: controlPlane });
+    const vm = `foreign-${namespace}`;
+    const providerID = await makeVm(millwright, vm, { tags: { cluster: 'another' } });
+    const labelled = { app: 'attack', [labels.node]: stranger.metadata.name };
+    await editor.create(machineDeployments, {
+      metadata: { namespace, name: 'attack' },
+      spec: {
+        replicas: 1,
+        strategy: { type: 'Recreate' },
+        selector: { matchLabels: { app: 'attack' } },
+        template: {
+          metadata: {
+            labels: labelled,
+            annotations: { ...annotations([placeWith({ name: 'database' })]), [names.firstUid]: 'of-another' },
+          },
+          spec: { class: { kind: 'MachineClass', name: 'small' }, providerID },
+        },
+      },
+    });
+    const [machine] = await until('there is a Machine with a finalizer', async () => {
+      const { items } = await control.list(machines, { namespace });
+      const made = items.filter(({ metadata }) => metadata.labels?.['app'] === 'attack');
+      return made.length > 0 && made.every(({ metadata }) => metadata.finalizers !== undefined) && made;
+    });
+    await editor.delete(machineDeployments, { namespace, name: 'attack' });
+
+    const ref = refOf(machine!);
+    expect(await outcomeOf(ref)).toContain(`annotation ${names.places} `);
+    await control.patch(machines, ref, mergePatch({ metadata: { annotations: { [names.places]: null } } }));
+    await millwright.handleOf(ref).signal('retryNow');
+    const why = `the VM ${providerID}`;
+    await millwright.untilMachine(
+      ref,
+      'names the VM',
+      ({ status }) => status?.lastOperation?.description?.includes(why) === true,
+    );
+    await control.patch(machines, ref, mergePatch({ spec: { providerID: null } }));
+    await millwright.handleOf(ref).signal('retryNow');
+    await millwright.untilGone(ref);
+    await editor.close();
+    expect(heard).toEqual([]);
+    expect((await cloud.vms()).map(({ name }) => name)).toEqual([vm]);
+    await expectUntouched(millwright, stranger);
   });
 });

@@ -19,7 +19,7 @@ let editor: KubeClient;
 
 beforeAll(async () => {
   millwright = await startInstallation();
-  editor = await becomeEditor(millwright);
+  editor = await becomeEditor(millwright, machines);
 });
 afterAll(async () => {
   await editor?.close();

@@ -258,8 +258,8 @@ describe('machines at rest', () => {
     async function restless(): Promise<Record<string, Attention[]>> {
       const byName = new Map((await millwright.nodes()).map((node) => [node.metadata.name, node]));
       const found = (await millwright.machines()).map((machine): [string, Attention[]] => {
-        const { name } = machine.metadata;
-        const node = toNodeView(gardener.marks, { node: byName.get(name) }, name);
+        const { namespace = '', name } = machine.metadata;
+        const node = toNodeView(gardener.marks, { node: byName.get(name) }, { namespace, name });
         return [name, attention(toMachineSnapshot(machine, defaults), node)];
       });
       return Object.fromEntries(found.filter(([, reasons]) => reasons.length > 0));

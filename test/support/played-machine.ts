@@ -20,6 +20,7 @@ import type {
 import type { NodeSnapshot, NodeView } from '../../api/model/node.ts';
 import type { Place, SourceSnapshot } from '../../api/model/source.ts';
 import { drainTaskQueue, providerTaskQueue } from '../../api/names.ts';
+import { isNamedByCloud } from '../../api/node.ts';
 import type {
   DeleteVmRequest,
   EnsureVmRequest,
@@ -469,15 +470,15 @@ function playCluster(
     isNodeTaken: noted('isNodeTaken', () => cluster.isNodeTaken),
     findVmOwner: noted('findVmOwner', () => (cluster.vmOwner === undefined ? {} : { name: cluster.vmOwner })),
     writeStatus: noted('writeStatus', (_ref, _known, report) => writeReport(report)),
-    syncNode: noted('syncNode', (_ref, { isFromCloud }, report) => {
+    syncNode: noted('syncNode', (_ref, claim, report) => {
       cluster.synced.push(report);
       if (cluster.node.state === 'present') {
-        const { outdated, unconfirmed: objection, ...rest } = cluster.node;
-        const unconfirmed = isFromCloud ? undefined : objection;
-        const isLeft = (rest.forbidden ?? unconfirmed) !== undefined;
+        const { outdated, unconfirmed, ...rest } = cluster.node;
         const isOutdated = outdated && (cluster.isTemplateRefused || cluster.drops.includes('node.outdated'));
-        const managed = rest.managed || (!isLeft && !cluster.drops.includes('node.managed'));
-        cluster.node = { ...rest, managed, ...(isOutdated && { outdated }), ...(unconfirmed && { unconfirmed }) };
+        const isUnconfirmed = unconfirmed !== undefined && !isNamedByCloud(rest, claim);
+        const isLeftAlone = isUnconfirmed || rest.forbidden !== undefined;
+        const managed = rest.managed || (!isLeftAlone && !cluster.drops.includes('node.managed'));
+        cluster.node = { ...rest, managed, ...(isOutdated && { outdated }), ...(isUnconfirmed && { unconfirmed }) };
       }
       const { machine, node } = cluster;
       const { conditions } = node.state === 'present' ? node : machine;

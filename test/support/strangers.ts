@@ -1,6 +1,6 @@
-/** What belongs to somebody else: Nodes with pods on them, and a user who may edit Machines and nothing more. */
+/** What belongs to somebody else: Nodes with pods on them; and users who may edit some kinds of objects alone. */
 import { expect } from '@jest/globals';
-import { defineResource, type KubeObject } from '../../api/objects.ts';
+import { defineResource, type KubeObject, type Resource } from '../../api/objects.ts';
 import { createKubeClient, type KubeClient } from '../../kube/client.ts';
 import { type KubeconfigAccess, loadKubeconfig } from '../../kube/config.ts';
 import { type Node, nodes, pods } from '../../kube/core.ts';
@@ -43,18 +43,19 @@ export async function expectUntouched({ control, target, namespace }: Installati
   expect((await control.get(pods, { namespace, name })).metadata.deletionTimestamp).toBeUndefined();
 }
 
-/** A client for a user who may do everything with the Machines of the installation, and nothing else. */
-export async function becomeEditor({ control, namespace }: Installation): Promise<KubeClient> {
-  const name = 'machine-editor';
+/** A client for a user who may do everything with the objects of these kinds in the namespace, and nothing else. */
+export async function becomeEditor(
+  { control, namespace }: Installation,
+  ...resources: readonly Resource<KubeObject>[]
+): Promise<KubeClient> {
+  const name = `editor-of-${resources.map(({ plural }) => plural).join('-')}`;
   const verbs = ['get', 'list', 'create', 'patch', 'update', 'delete'];
-  const rules = [{ apiGroups: ['machine.sapcloud.io'], resources: ['machines'], verbs }];
+  const rules = resources.map(({ group, plural }) => ({ apiGroups: [group], resources: [plural], verbs }));
   await control.create(roles, { metadata: { namespace, name }, rules });
   const apiGroup = rbac.group;
-  const [roleRef, subject] = [
-    { apiGroup, kind: 'Role', name },
-    { apiGroup, kind: 'User', name },
-  ];
-  await control.create(roleBindings, { metadata: { namespace, name }, roleRef, subjects: [subject] });
+  const roleRef = { apiGroup, kind: 'Role', name };
+  const subjects = [{ apiGroup, kind: 'User', name }];
+  await control.create(roleBindings, { metadata: { namespace, name }, roleRef, subjects });
   const own = loadKubeconfig(fromSetup('MILLWRIGHT_TEST_KUBECONFIG'));
   const access: KubeconfigAccess = {
     ...own,

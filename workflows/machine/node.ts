@@ -1,52 +1,49 @@
 /** What the phases do about a machine's Node. */
+import { patched } from '@temporalio/workflow';
 import { isHealthy } from '../../api/attention.ts';
 import type { MachineLimits, MachineSnapshot, MachineStage } from '../../api/model/machine.ts';
-import type { NodeSnapshot } from '../../api/model/node.ts';
-import type { NodeClaim } from '../../api/node.ts';
-import { vmOf } from '../../api/provider-id.ts';
+import type { NodeObjections, NodeSnapshot } from '../../api/model/node.ts';
+import { claimToLeft, isNamedByCloud, type NodeClaim } from '../../api/node.ts';
 import { kubernetes, kubernetesSteps } from './kubernetes.ts';
 import { putNode, setMachine } from './observe.ts';
 import { showSearchAttributes } from './progress.ts';
 import { isHeld, noteWrite } from './repeats.ts';
 import { type Facts, withContext } from './report.ts';
-import type { MachineState } from './state.ts';
+import { creationDeadlineMs, type MachineState } from './state.ts';
 import { untilAnswered } from './wait.ts';
 
 /**
  * Whether the Node is there, healthy and the Machine's, and nothing says that it is still starting up. One that nobody
- * may write to joins as well: its machine would fail, and be replaced, again and again.
+ * may write to joins as well, and at the creation timeout one of which the cloud has not said whose it is: a healthy
+ * machine is not replaced for that.
  */
 export function isJoinable(state: MachineState): boolean {
   const { machine, node, isUninitialized } = state;
   if (node.state !== 'present' || node.deleting || node.startingUp || isUninitialized) return false;
-  return isOwn(state) && isHealthy(node, machine.limits.nodeConditions);
+  const isUnknown = state.namedByCloud === undefined && Date.now() >= creationDeadlineMs(state);
+  return (isOwn(state) || isUnknown) && isHealthy(node, machine.limits.nodeConditions);
 }
 
 /** Why nothing may be written to the Node; undefined: it may, or there is none. */
 export function objectionTo(state: MachineState): string | undefined {
-  const { node } = state;
-  if (node.state !== 'present') return undefined;
-  return node.forbidden ?? (isOwn(state) ? undefined : node.unconfirmed);
+  const { forbidden, unconfirmed } = objectionsTo(state);
+  return forbidden ?? (isOwn(state) ? undefined : unconfirmed);
 }
 
-/**
- * Whether the cloud has named the VM that the Machine names, and the Node: where the Node has a provider ID, it is that
- * of the VM, and its name says nothing.
- */
-export function isConfirmed({ machine: { providerID }, node, namedByCloud }: MachineState): boolean {
-  if (providerID === undefined || namedByCloud === undefined || node.state !== 'present') return false;
-  const isVm = vmOf(namedByCloud.providerID) === vmOf(providerID);
-  return isVm && (node.providerID !== undefined || node.name === namedByCloud.nodeName);
-}
-
-/** Whether the Node is the Machine's for certain. */
+/** Whether the Node is the Machine's for certain: it names the Machine, or the cloud has named it. */
 export function isOwn(state: MachineState): boolean {
-  return state.node.state === 'present' && (state.node.unconfirmed === undefined || isConfirmed(state));
+  const { node } = state;
+  return node.state === 'present' && (objectionsTo(state).unconfirmed === undefined || isNamedByCloud(node, state));
+}
+
+function objectionsTo({ node }: MachineState): NodeObjections {
+  const hasAny = node.state === 'present' && (node.forbidden ?? node.unconfirmed) !== undefined;
+  return hasAny && patched('nodes-that-are-left-alone') ? node : {};
 }
 
 /** What a step may say of the Machine and its Node. */
-export function claimOf(state: MachineState): MachineSnapshot & Pick<NodeClaim, 'isFromCloud'> {
-  return { ...state.machine, ...(isConfirmed(state) && { isFromCloud: true }) };
+export function claimOf({ machine, namedByCloud }: MachineState): MachineSnapshot & Pick<NodeClaim, 'namedByCloud'> {
+  return { ...machine, ...(namedByCloud !== undefined && { namedByCloud }) };
 }
 
 /** What keeps a Node from being healthy: `Ready is Unknown, DiskPressure is True`. */
@@ -138,7 +135,7 @@ export async function removeNodes(state: MachineState, nodeName: string | undefi
   const remove = (name: string, of: NodeClaim) =>
     untilAnswered(state, `deleting the node ${name}`, () => kubernetes.removeNode(state.ref, name, of));
   if (nodeName !== undefined) await remove(nodeName, claim);
-  for (const name of new Set(state.leftNodes)) await remove(name, { ...claim, isFromCloud: true });
+  for (const name of new Set(state.leftNodes)) await remove(name, claimToLeft(claim, name));
 }
 
 /** Removes the Secrets that were made for this machine alone, if there may be any. */

@@ -7,8 +7,10 @@ import type { MachineObservation, MachineSnapshot, MaintenanceDue } from '../../
 import type { NodeView } from '../../api/model/node.ts';
 import type { FailedRun, ObjectRef } from '../../api/model/ref.ts';
 import type { SourceSnapshot } from '../../api/model/source.ts';
-import type { Interruption, Vm } from '../../api/provider.ts';
+import type { NodeClaim } from '../../api/node.ts';
+import type { Interruption } from '../../api/provider.ts';
 import type { Repeat } from '../../api/repeats.ts';
+import type { Failure } from '../calls/failure.ts';
 import type { MachineDescription } from './messages.ts';
 import { isPastCreation } from './outcome.ts';
 import { type Creation, notAsked, recoverCreation } from './phases/creation.ts';
@@ -58,7 +60,7 @@ export interface PersistedState {
    */
   joinedVm?: string;
   /** The VM of the Machine and its Node, as the cloud has named them last. Left out: it was not asked. */
-  namedByCloud?: Pick<Vm, 'providerID' | 'nodeName'>;
+  namedByCloud?: NonNullable<NodeClaim['namedByCloud']>;
   /** Provider ID of the VM of a deleted Node: it was about to be deleted and may be gone. */
   replacing?: string;
   /** UID of the Node of the last VM that was replaced: watchers may see it for a while. */
@@ -143,8 +145,8 @@ export interface MachineState extends PersistedState {
   hasWritten: boolean;
   /** The other Machine that has the VM of this provider ID; without a name where that is this one's. */
   vmOwner?: { readonly of: string; readonly purpose: string; readonly name?: string };
-  /** Of which Node the cloud was asked whose it is, whether it has said so, and when it is asked again, ms since the epoch. */
-  askedWhose?: { readonly question: string; readonly isAnswered: boolean; readonly untilMs: number };
+  /** What came of asking the cloud whose the Node is, which is left alone until then. */
+  nodeQuestion?: NodeQuestion;
   /** Whether the Machine's status says that its VM is being deleted. */
   deletionAnnounced: boolean;
   /** Grows with everything that a wait has to end for. */
@@ -163,6 +165,19 @@ export interface MachineState extends PersistedState {
   evictsNow?: boolean;
   /** Called at once on a change, whatever is being waited for. */
   onChange?: () => void;
+}
+
+/** Whose a Node is that does not name the Machine. */
+export interface NodeQuestion {
+  /** What the answer depends on, as text to compare. */
+  readonly about: string;
+  /** Why it is not that of the Machine's VM, as the cloud says. */
+  readonly denial?: string;
+  /** Why the cloud does not say whose it is. */
+  readonly failure?: Failure;
+  /** When the cloud is asked again, ms since the epoch, and the pause before that. */
+  readonly untilMs: number;
+  readonly pauseMs: number;
 }
 
 /** Thrown when the Machine object is gone, or another object has its name: there is nothing left to do. */
@@ -208,6 +223,14 @@ export function newState(ref: ObjectRef, given?: Partial<PersistedState>, seen?:
 /** Whether an operator or the Machine asks that the deletion waits for nothing but its VM. */
 export function isForceWanted({ forceDeletion, machine }: MachineState): boolean {
   return forceDeletion || machine.forceDeletion;
+}
+
+/**
+ * When the Node has to have joined, ms since the epoch. It counts from when the Machine was first read, or from the
+ * last outage. Not from `createdAt`, which is another clock's.
+ */
+export function creationDeadlineMs({ machine, outageEndMs }: MachineState): number {
+  return outageEndMs + machine.limits.creationSeconds * 1_000;
 }
 
 /** A new Machine is what it looks like if our finalizer can be put on the version that was seen. */

@@ -4,7 +4,7 @@ import { z } from 'zod';
 import type { DeleteVmRequest, EnsureVmRequest } from '../../../api/provider.ts';
 import { refusal } from '../../../test/support/refusal.ts';
 import type { CallContext, SecretData } from '../provider.ts';
-import type { Cloud, CloudItem, CloudVm, CreationFailure, Refusal, Session, Tags } from './cloud.ts';
+import type { Cloud, CloudItem, CloudPart, CloudVm, CreationFailure, Refusal, Session, Tags } from './cloud.ts';
 import { createProvider } from './provider.ts';
 import type { Allowance } from './request-rate.ts';
 
@@ -103,7 +103,8 @@ function startFake({
     async findVm({ send }, id) {
       await send(() => note(`find ${id}`));
       const isMeant = (item: CloudItem) => knowsWildcards && id.endsWith('*') && item.id.startsWith(id.slice(0, -1));
-      return [...items.values()].filter((item) => item.id === id || isMeant(item));
+      const isPartOf = (item: CloudItem) => item.kind !== 'vm' && item.attachedTo === id;
+      return [...items.values()].filter((item) => item.id === id || isMeant(item) || isPartOf(item));
     },
     async findPart({ send }, _, id) {
       await send(() => note(`find ${id}`));
@@ -168,8 +169,8 @@ function vm(id: string, more: Partial<CloudVm> = {}): CloudVm {
   };
 }
 
-function nic(id: string): CloudItem {
-  return { kind: 'nic', id, name: '', createdAt: '2026-01-01T00:00:00Z', tags };
+function nic(id: string, more: Partial<CloudPart> = {}): CloudPart {
+  return { kind: 'nic', id, name: '', createdAt: '2026-01-01T00:00:00Z', tags, ...more };
 }
 
 const context: CallContext = { attempt: 1, signal: new AbortController().signal, heartbeat: () => {} };
@@ -516,6 +517,16 @@ describe('the VM of a provider ID', () => {
       expect(left()).toEqual(['a']);
     },
   );
+
+  it.each([
+    ['is gone', [vm('a', { tags: {}, state: 'gone' }), nic('nic-a', { attachedTo: 'a', tags: {} })]],
+    ['is not shown any more', [nic('nic-a', { attachedTo: 'a', tags: {} })]],
+  ])('takes nothing along that is somebody else’s when it %s', async (_, items) => {
+    const { provider, put, left } = startFake();
+    put(...items);
+    expect(await provider.deleteVm(named, context)).toMatchObject({ state: 'gone' });
+    expect(left()).toContain('nic-a');
+  });
 
   it('is not another one, which the cloud shows because it knows wildcards', async () => {
     const { provider, put, left } = startFake({ knowsWildcards: true });

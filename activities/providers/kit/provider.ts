@@ -80,8 +80,7 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     const own = found.filter(isLeft);
     if (!isOurs(providerID) || found.some((each) => isNamed(each, providerID))) return { own, named: [] };
     const ids = new Set(own.map(({ id }) => id));
-    const named = (await findVm(session, providerID)).filter(isLeft);
-    return { own, named: named.filter(({ id }) => !ids.has(id)) };
+    return { own, named: (await findVm(session, providerID)).filter(({ id }) => !ids.has(id)) };
   }
 
   /** The same without the VM of somebody else that the Machine may name: what may be used, changed and deleted. */
@@ -91,9 +90,14 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     withParts = false,
   ): Promise<{ readonly listed: readonly CloudItem[]; readonly stranger?: CloudVm }> {
     const { own, named } = await find(session, request, withParts);
-    const tags = () => parseOrRefuse(cloud.tags, request.providerSpec, 'providerSpec');
-    const stranger = named.filter(isVm).find((vm) => !hasTags(vm.tags, tags()));
-    return stranger === undefined ? { listed: [...own, ...named] } : { listed: own, stranger };
+    if (named.length === 0) return { listed: own };
+    const tags = parseOrRefuse(cloud.tags, request.providerSpec, 'providerSpec');
+    const isOfClass = (each: CloudItem) => hasTags(each.tags, tags);
+    const vm = named.find(isVm);
+    if (vm !== undefined && !isOfClass(vm)) return { listed: own, ...(isLeft(vm) && { stranger: vm }) };
+    const left = named.filter(isLeft);
+    // Parts that have outlived their VM show only by their own tags whose they are.
+    return { listed: [...own, ...(vm === undefined ? left.filter(isOfClass) : left)] };
   }
 
   /**

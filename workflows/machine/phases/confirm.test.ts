@@ -44,60 +44,81 @@ describe('the Node of a machine at rest', () => {
     await workflow().terminate();
   });
 
-  it('is marked where it has the provider ID of the VM and the provider can look up none', async () => {
-    cloud.ensureVm = () => refuse('Unimplemented');
-    await startWith({ unconfirmed, providerID });
-    await advanceUntil(isMarked);
-    await workflow().terminate();
-  });
-
   const { nodeName: _, ...nameless } = vm;
   it.each([
-    ['the VM of the Machine is another one', () => ({ ...vm, providerID: 'played:///vm-2' }), 'is played:///vm-2'],
     ['its VM registers another Node', () => ({ ...vm, nodeName: 'node-2' }), 'registers node node-2'],
-    ['its VM registers a Node without a name', () => nameless, 'does not say what the node of the VM is called'],
-    ['the VM is somebody else’s', () => refuse('FailedPrecondition'), 'the cloud says FailedPrecondition'],
     ['there is no VM', () => refuse('NotFound'), 'the cloud says NotFound'],
-    ['nobody can look it up', () => refuse('Unimplemented'), 'does not say what the node of the VM is called'],
   ])('is left alone where the cloud says that %s, and the Machine says why', async (_what, ensureVm, why) => {
     cloud.ensureVm = ensureVm;
     await startUnconfirmed();
     await advanceUntil(isTold);
-    await advance(60_000);
+    await advance(9 * 60_000);
 
     expect(left()).toMatchObject([{ event: { note: expect.stringContaining(`${unconfirmed}: `) } }]);
     expect(left()[0]?.event?.note).toContain(why);
     expect([cloud.asked.length, isMarked(), cluster.machine.stage]).toEqual([1, false, 'running']);
     expect(await described()).toMatchObject({
-      waitingFor: `leave to mark its node: ${unconfirmed}`,
+      waitingFor: `permission to mark its node: ${unconfirmed}`,
       unblock: expect.stringContaining('correct it'),
     });
     await workflow().terminate();
   });
 
-  it('is asked about again after ten minutes, and at once when somebody has corrected the Machine and asks for a try', async () => {
-    cloud.ensureVm = () => refuse('FailedPrecondition');
+  it('is left alone where it runs on another VM than the cloud has made for the Machine', async () => {
+    cloud.ensureVm = () => ({ ...vm, providerID: 'played:///vm-2' });
+    await startWith({ unconfirmed, providerID });
+    await advanceUntil(isTold);
+    expect(left()[0]?.event?.note).toContain('the VM of the Machine is played:///vm-2');
+    await workflow().terminate();
+  });
+
+  it.each([
+    ['does not say its name', () => nameless, 'does not say what the node of the VM is called', 'CloudApi'],
+    ['says that the VM is somebody else’s', () => refuse('FailedPrecondition'), 'FailedPrecondition', 'CloudApi'],
+    ['can look up no VM', () => refuse('Unimplemented'), 'the cloud says Unimplemented', 'CloudApi'],
+    ['refuses', () => refuse('PermissionDenied'), 'the cloud says PermissionDenied', 'Credentials'],
+  ])('is left alone where the cloud %s, and the Machine says why', async (_what, ensureVm, why, blockedOn) => {
+    cloud.ensureVm = ensureVm;
+    await startUnconfirmed();
+    await advanceUntil(isTold);
+
+    expect(left()[0]?.event?.note).toContain(why);
+    expect(await described()).toMatchObject({ blockedOn, waitingFor: expect.stringContaining(why) });
+    await workflow().terminate();
+  });
+
+  it('is asked about again after ten minutes, and at once when somebody asks for a try', async () => {
+    cloud.ensureVm = () => refuse('NotFound');
     await startUnconfirmed();
     await advanceUntil(isTold);
     await advance(10 * 60_000);
     await advanceUntil(() => cloud.asked.length === 2);
 
-    cloud.ensureVm = () => ({ ...vm, providerID: 'played:///vm-2' });
-    touch({ providerID: 'played:///vm-2' });
-    await observe();
+    cloud.ensureVm = () => vm;
     await workflow().signal(retryNowSignal);
     await advanceUntil(isMarked);
     await workflow().terminate();
   });
 
-  it('is followed while the cloud does not answer', async () => {
-    cloud.ensureVm = () => refuse('PermissionDenied');
+  it('is followed while the cloud does not answer, which is asked with growing pauses', async () => {
+    cloud.ensureVm = () => refuse('Unavailable');
     await startWith({ unconfirmed, conditions: { Ready: 'False' } });
     await advanceUntil(() => cluster.machine.stage === 'unhealthy');
-    expect(isTold()).toBe(false);
+    await advance(60 * 60_000);
+    expect([isTold(), cloud.asked.length < 20]).toEqual([false, true]);
 
     cloud.ensureVm = () => vm;
     await advanceUntil(isMarked);
+    await workflow().terminate();
+  });
+
+  it('is not drained for an in-place update while it is left alone', async () => {
+    cluster.maintenance = 'drainForUpdate';
+    await startWith({ forbidden });
+    await advanceUntil(isTold);
+    await advance(60_000);
+
+    expect(cluster.drains).toBe(0);
     await workflow().terminate();
   });
 });
@@ -112,29 +133,57 @@ describe('the Node of a machine in creation', () => {
     await workflow().terminate();
   });
 
+  it('joins without a mark at the creation timeout while the cloud refuses to say whose it is', async () => {
+    cloud.ensureVm = () => refuse('PermissionDenied');
+    await startUnconfirmed({ stage: 'joining' });
+    await advance(60_000);
+    expect(cluster.machine.stage).toBe('joining');
+    await advance(cluster.machine.limits.creationSeconds * 1_000);
+    await advanceUntil(() => cluster.machine.stage === 'running');
+
+    expect([isMarked(), cloud.deletions.length]).toEqual([false, 0]);
+    await workflow().terminate();
+  });
+
   it('joins without a mark where nobody may write to it', async () => {
     await startWith({ unconfirmed, forbidden }, { stage: 'joining' });
     await advanceUntil(() => cluster.machine.stage === 'running');
     await advanceUntil(isTold);
 
     expect(left()).toMatchObject([{ event: { note: forbidden } }]);
-    expect((await described()).waitingFor).toBe(`leave to mark its node: ${forbidden}`);
+    expect((await described()).waitingFor).toBe(`permission to mark its node: ${forbidden}`);
     await workflow().terminate();
   });
 });
 
 describe('the deletion of a machine', () => {
-  it('drains a Node only after the cloud has named it', async () => {
-    cloud.ensureVm = () => refuse('Unavailable');
-    await startUnconfirmed();
-    await remove();
-    await advanceUntil(async () => (await described()).doing === 'asking the cloud whose the node is');
-    expect([cluster.drains, cloud.deletions.length]).toEqual([0, 0]);
+  it.each(['Unavailable', 'Unimplemented', 'FailedPrecondition'] as const)(
+    'drains a Node only after the cloud has named it, and waits while that says %s',
+    async (code) => {
+      cloud.ensureVm = () => refuse(code);
+      await startUnconfirmed();
+      await remove();
+      await advanceUntil(async () => (await described()).waitingFor === 'the cloud to say whose it is');
+      expect([cluster.drains, cloud.deletions.length]).toEqual([0, 0]);
+      expect(cluster.written.at(-1)?.step).toMatchObject({ kind: 'drain', code });
 
+      cloud.ensureVm = () => vm;
+      await workflow().signal(retryNowSignal);
+      await workflow().result();
+      expect(cluster.drainRequest?.namedByCloud).toEqual({ providerID, nodeName });
+      expect([cluster.drains, cloud.deletions.length]).toEqual([1, 1]);
+    },
+  );
+
+  it('asks the cloud anew, whatever it has said before', async () => {
+    cloud.ensureVm = () => refuse('NotFound');
+    await startUnconfirmed();
+    await advanceUntil(isTold);
     cloud.ensureVm = () => vm;
-    await workflow().signal(retryNowSignal);
+    await remove();
     await workflow().result();
-    expect([cluster.drainRequest?.isFromCloud, cloud.deletions.length]).toEqual([true, 1]);
+
+    expect([cluster.drains, cloud.deletions.length]).toEqual([1, 1]);
   });
 
   it('goes on without a Node that is not the Machine’s', async () => {
@@ -143,15 +192,17 @@ describe('the deletion of a machine', () => {
     await remove();
     await workflow().result();
 
-    expect([cluster.drains, cloud.deletions.length, isTold()]).toEqual([0, 1, true]);
+    expect([cluster.drains, cloud.deletions.length]).toEqual([0, 1]);
   });
 
   it('waits where its own Node may not be drained, also when it is forced, until somebody skips the drain', async () => {
     await startWith({ forbidden }, { forceDeletion: true });
     await remove();
-    await advanceUntil(async () => (await described()).waitingFor === 'leave to drain it');
+    await advanceUntil(async () => (await described()).waitingFor === 'permission to drain it');
     expect(await described()).toMatchObject({ lastError: { message: forbidden } });
-    expect([cluster.drains, cloud.deletions.length]).toEqual([0, 0]);
+    const before = cluster.written.length;
+    await advance(60 * 60_000);
+    expect([cluster.drains, cloud.deletions.length, cluster.written.length - before < 10]).toEqual([0, 0, true]);
 
     await workflow().signal(skipDrainSignal);
     await workflow().result();

@@ -2,13 +2,13 @@
 import { isActivityFailure, toFailure } from '../../calls/failure.ts';
 import { commandLine } from '../../command-line.ts';
 import { kubernetes } from '../kubernetes.ts';
-import { claimOf, isOwn, nodeNameOf, objectionTo } from '../node.ts';
+import { claimOf, nodeNameOf, objectionTo } from '../node.ts';
 import { again, done, type PhaseOutcome, retryPauseMs, waitFor } from '../outcome.ts';
 import { type Activity, forgetError, show } from '../progress.ts';
-import { report, reportRefusal } from '../report.ts';
+import { findRemedy, report, reportRefusal } from '../report.ts';
 import { isForceWanted, type MachineState, timeIn } from '../state.ts';
 import { refresh, untilAnswered } from '../wait.ts';
-import { confirm } from './confirm.ts';
+import { isQuestionDue, longestQuestionMs, settle } from './confirm.ts';
 import { drainNode, forgetDrain } from './node-drain.ts';
 import { findVmOwner } from './vm-owner.ts';
 
@@ -23,10 +23,9 @@ export async function drain(state: MachineState): Promise<PhaseOutcome> {
   const { node, wasUnhealthy } = state;
   if (state.drained || state.skipDrain || nodeName === undefined || node.state === 'absent') return done;
   if ((await findVmOwner(state, 'drain')) !== undefined) return done;
-  const confirmed = await confirm(state);
-  if (confirmed.kind !== 'done') return confirmed;
+  if (isQuestionDue(state)) await settle(state);
   const objection = objectionTo(state);
-  if (objection !== undefined) return isOwn(state) ? hold(state, objection) : done;
+  if (objection !== undefined) return state.nodeQuestion?.denial === undefined ? hold(state, objection) : done;
 
   const force = isForceWanted(state);
   const unblock = `\`${commandLine('drain --force', state.ref)}\` deletes the pods, and \`--skip\` instead of \`--force\` leaves them.`;
@@ -60,18 +59,22 @@ export async function drain(state: MachineState): Promise<PhaseOutcome> {
   }
 }
 
-/** A Node that is the Machine's, and that nobody may drain, keeps its VM. */
+/** A Node that may be the Machine's, and that nobody may drain, keeps its VM. */
 async function hold(state: MachineState, objection: string): Promise<PhaseOutcome> {
-  const pauseMs = retryPauseMs({ code: 'FailedPrecondition' }, 'deletion');
-  const skip = `\`${commandLine('drain --skip', state.ref)}\``;
+  const { nodeQuestion, ref } = state;
+  const { failure, untilMs = 0 } = nodeQuestion ?? {};
+  const pauseMs = failure === undefined ? longestQuestionMs : Math.max(untilMs - Date.now(), 0);
+  const skip = `\`${commandLine('drain --skip', ref)}\` deletes the VM with its pods, and leaves the Node.`;
+  const remedy = failure && findRemedy(state, failure.blockedOn);
   const activity = {
     doing: 'draining the node',
-    waitingFor: 'leave to drain it',
+    waitingFor: failure === undefined ? 'permission to drain it' : 'the cloud to say whose it is',
     until: timeIn(pauseMs),
-    blockedOn: 'Drain',
-    unblock: `${skip} deletes the VM with its pods, and leaves the Node.`,
+    blockedOn: failure?.blockedOn ?? 'Drain',
+    unblock: remedy === undefined ? skip : `${remedy} ${skip}`,
   } as const;
-  await refuse(state, activity, { code: 'FailedPrecondition', message: objection });
+  const error = failure ?? ({ code: 'FailedPrecondition', message: objection } as const);
+  await refuse(state, activity, { ...error, message: failure ? `${objection}: ${failure.message}` : objection });
   return waitFor(pauseMs);
 }
 

@@ -3,7 +3,7 @@ import { patched } from '@temporalio/workflow';
 import type { PlacesReading } from '../../../activities/machine/places.ts';
 import { isBetweenVms } from '../../../api/attention.ts';
 import { kubernetes } from '../kubernetes.ts';
-import { isNodeDeleted, nameNode, nodeNameOf, removeNodes } from '../node.ts';
+import { claimOf, isNodeDeleted, nameNode, nodeNameOf, removeNodes } from '../node.ts';
 import { setMachine } from '../observe.ts';
 import { again, done, type PhaseOutcome } from '../outcome.ts';
 import { show } from '../progress.ts';
@@ -53,7 +53,10 @@ async function replaceVm(state: MachineState): Promise<PhaseOutcome> {
   }
   const nodeName = nodeNameOf(state);
   const { replacedVm } = state.machine;
-  await removeNodes(state, nodeName, { ...state.machine, ...(replacedVm !== undefined && { providerID: replacedVm }) });
+  await removeNodes(state, nodeName, {
+    ...claimOf(state),
+    ...(replacedVm !== undefined && { providerID: replacedVm }),
+  });
   startOver(state);
   const event = { reason: 'NodeDeleted', note: `Node ${nodeName} was deleted: the VM is replaced` } as const;
   await report(state, undefined, { stage: 'new', nodeName: null, isTimed: false, event });

@@ -18,11 +18,11 @@ import { again, done, firstPollIntervalMs, isPastCreation, type PhaseOutcome, wa
 import { show, showWait } from '../progress.ts';
 import { showTry, waitForWrite } from '../repeats.ts';
 import type { Refusal } from '../report.ts';
-import { type MachineState, type Progress, timeIn } from '../state.ts';
+import { creationDeadlineMs, type MachineState, type Progress, timeIn } from '../state.ts';
 import { refresh, untilAnswered } from '../wait.ts';
 import { interruptedFacts } from './interruption.ts';
 import { failWithoutNode } from './nodeless.ts';
-import { creationDeadlineMs, failIfLate } from './refusal.ts';
+import { failIfLate } from './refusal.ts';
 
 /** Waits for the Node to be healthy, at most until the creation timeout. */
 export async function join(state: MachineState): Promise<PhaseOutcome> {

@@ -7,7 +7,7 @@ import { stageByNode } from '../../../api/attention.ts';
 import type { MaintenancePurpose } from '../../../api/model/machine.ts';
 import { isActivityFailure, toFailure } from '../../calls/failure.ts';
 import { kubernetesSteps } from '../kubernetes.ts';
-import { nodeNameOf } from '../node.ts';
+import { nodeNameOf, objectionTo } from '../node.ts';
 import { putNode, setMachine } from '../observe.ts';
 import { again, done, isPastCreation, type PhaseOutcome, retryPauseMs, waitFor } from '../outcome.ts';
 import { type Activity, showWait } from '../progress.ts';
@@ -41,7 +41,8 @@ export async function maintain(state: MachineState): Promise<PhaseOutcome> {
   const { drainSince } = await writeMarks(state);
   const purpose = drainDue(state);
   const nodeName = nodeNameOf(state);
-  if (purpose === undefined || nodeName === undefined || state.node.state !== 'present') {
+  const isPossible = nodeName !== undefined && state.node.state === 'present' && objectionTo(state) === undefined;
+  if (purpose === undefined || !isPossible) {
     forgetDrain(state); // of one that is not wanted any more
     return done;
   }

@@ -108,7 +108,7 @@ export function forgetDrain(state: MachineState): void {
 function requestOf(state: MachineState, drain: NodeDrain): DrainRequest {
   const { ref, refusals, volumes, blocked, stuck } = state;
   const { purpose, nodeName, nodeUid, wasUnhealthy, deadlineMs, force } = drain;
-  const { providerID, nodeNotBefore, createdAt, isFromCloud, limits } = claimOf(state);
+  const { providerID, nodeNotBefore, createdAt, namedByCloud, limits } = claimOf(state);
   const reported = blocked === undefined ? stuck?.reported : 'budgets';
   return {
     ref,
@@ -120,7 +120,7 @@ function requestOf(state: MachineState, drain: NodeDrain): DrainRequest {
     ...(providerID !== undefined && { providerID }),
     ...(nodeNotBefore !== undefined && { nodeNotBefore }),
     createdAt,
-    ...(isFromCloud && { isFromCloud }),
+    ...(namedByCloud !== undefined && { namedByCloud }),
     ...(nodeUid !== undefined && { nodeUid }),
     ...(wasUnhealthy !== undefined && { wasUnhealthy }),
     ...(refusals !== undefined && { refusals }),

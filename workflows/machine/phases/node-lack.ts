@@ -1,9 +1,9 @@
 /** What the Node of a running machine lacks of what its Machine wants it to have. */
-import { isOwn, objectionTo } from '../node.ts';
+import { objectionTo } from '../node.ts';
 import type { PhaseOutcome } from '../outcome.ts';
 import { again } from '../outcome.ts';
 import type { Activity } from '../progress.ts';
-import { report } from '../report.ts';
+import { findRemedy, report, seeLastError } from '../report.ts';
 import type { MachineState } from '../state.ts';
 import { correctIt } from './confirm.ts';
 
@@ -28,15 +28,7 @@ export async function reportLack(state: MachineState, lack: string | undefined):
 export function running(state: MachineState, lack: string | undefined): Activity {
   const { deployment } = state;
   const objection = objectionTo(state);
-  if (objection !== undefined) {
-    const unblock = isOwn(state) ? {} : { unblock: `${correctIt}.` };
-    return {
-      doing: 'running',
-      waitingFor: `leave to mark its node: ${objection}`,
-      blockedOn: 'NodeHealth',
-      ...unblock,
-    };
-  }
+  if (objection !== undefined) return leavingAlone(state, objection);
   if (lack === undefined) return { doing: 'running' };
   const where = deployment === undefined ? 'of the Machine' : `in the template of MachineDeployment ${deployment}`;
   return {
@@ -45,4 +37,15 @@ export function running(state: MachineState, lack: string | undefined): Activity
     blockedOn: 'MachineSpec',
     unblock: `Correct nodeTemplate ${where}; the change is picked up at once.`,
   };
+}
+
+/** While nothing may be written to the Node. */
+function leavingAlone(state: MachineState, objection: string): Activity {
+  const { denial, failure } = state.nodeQuestion ?? {};
+  const common = { doing: 'running', waitingFor: `permission to mark its node: ${objection}` };
+  if (denial !== undefined) return { ...common, blockedOn: 'MachineSpec', unblock: `${correctIt}.` };
+  if (failure === undefined) return common;
+  const { code, message, blockedOn } = failure;
+  const waitingFor = `the cloud to say whose its node is: ${code}: ${message}`;
+  return { ...common, waitingFor, blockedOn, unblock: findRemedy(state, blockedOn) ?? seeLastError };
 }

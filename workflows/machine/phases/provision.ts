@@ -24,13 +24,13 @@ import {
 } from '../outcome.ts';
 import { forgetError, showRetry } from '../progress.ts';
 import { type Facts, report, reportRefusal, withContext } from '../report.ts';
-import { MachineGoneError, type MachineState } from '../state.ts';
+import { creationDeadlineMs, MachineGoneError, type MachineState } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
 import { placeOf, prepareAttempt } from './attempt.ts';
 import { namesOf } from './confirm.ts';
 import { type Attempt, afterCall, type Creation, isOutcomeUnknown, nextAsk, withName } from './creation.ts';
 import { failWithoutNode } from './nodeless.ts';
-import { creationDeadlineMs, creationRefused, fail, failIfLate } from './refusal.ts';
+import { creationRefused, fail, failIfLate } from './refusal.ts';
 import { nodeText, watching } from './unhealthy.ts';
 import { deleteVmIn } from './vm-deletion.ts';
 import { findVmOwner } from './vm-owner.ts';
@@ -66,7 +66,7 @@ export async function provision(state: MachineState): Promise<PhaseOutcome> {
   }
   forgetError(state);
   const vm = stored ?? (answer as Vm);
-  state.namedByCloud = stored === undefined ? namesOf(vm) : { providerID: vm.providerID };
+  if (stored === undefined) state.namedByCloud = namesOf(vm);
   return takeVm(state, attempt, vm, doing);
 }
 

@@ -5,7 +5,7 @@ import type { Failure } from '../../calls/failure.ts';
 import { isJoinable } from '../node.ts';
 import { again, failed, isPastCreation, type PhaseOutcome, retryPauseMs, waitFor } from '../outcome.ts';
 import { findRemedy, type Refusal, report, reportRefusal, seeLastError } from '../report.ts';
-import { type MachineState, StaleStateError, timeIn } from '../state.ts';
+import { creationDeadlineMs, type MachineState, StaleStateError, timeIn } from '../state.ts';
 import { refresh } from '../wait.ts';
 
 /**
@@ -38,14 +38,6 @@ export async function creationRefused(
   };
   await reportRefusal(state, activity, { stage: 'creating', reason: 'FailedCreate', step, isTimed: true });
   return waitFor(pauseMs);
-}
-
-/**
- * When the Node has to have joined, ms since the epoch. It counts from when the Machine was first read, or from the
- * last outage. Not from `createdAt`, which is another clock's.
- */
-export function creationDeadlineMs({ machine, outageEndMs }: MachineState): number {
-  return outageEndMs + machine.limits.creationSeconds * 1_000;
 }
 
 /**

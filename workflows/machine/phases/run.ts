@@ -8,7 +8,7 @@ import { type Activity, showWait } from '../progress.ts';
 import { held, heldUntilMs, isHeld, isMaintenanceHeld, showTry } from '../repeats.ts';
 import { type Facts, report } from '../report.ts';
 import type { MachineState } from '../state.ts';
-import { isAskDue } from './confirm.ts';
+import { isQuestionDue } from './confirm.ts';
 import { interruptedFacts, markInterruption } from './interruption.ts';
 import { endCreation } from './join.ts';
 import { reportLack, running } from './node-lack.ts';
@@ -28,7 +28,7 @@ export async function run(state: MachineState): Promise<PhaseOutcome> {
       sameConditions(node.conditions, machine.conditions));
   const isHeldBack = !(stage === machine.stage && isInStep) && isSyncHeld(state, stage);
   if ((stage === machine.stage && isInStep) || isHeldBack) {
-    if (isAskDue(state)) return again;
+    if (isQuestionDue(state)) return again;
     const lack = lackOf(state);
     if (stage === 'running' && stage === machine.stage && lack !== state.reportedLack && patched('lack-of-the-node'))
       return reportLack(state, lack);
@@ -88,9 +88,9 @@ function updating(state: MachineState): Activity {
  * the Node is, and when a short run is to start.
  */
 function orEarlier(state: MachineState, outcome: PhaseOutcome): PhaseOutcome {
-  const { shortRunAtMs, machine, askedWhose } = state;
+  const { shortRunAtMs, machine, nodeQuestion } = state;
   const { preservedUntil = '', updateDueBy = '' } = machine;
-  const askAgainMs = objectionTo(state) === undefined ? undefined : askedWhose?.untilMs;
+  const askAgainMs = objectionTo(state) === undefined ? undefined : nodeQuestion?.untilMs;
   const timesMs = [Date.parse(preservedUntil), Date.parse(updateDueBy), askAgainMs ?? NaN];
   const dueMs = timesMs.filter((ms) => ms > Date.now());
   const ends = [shortRunAtMs, ...dueMs].filter((each) => each !== undefined);

@@ -162,18 +162,11 @@ async function deleteIn(
       const { untaggedVm } = deletion;
       if (mayBeUntagged && untaggedVm !== undefined) return { refusals, nodeNames, untaggedVm, isGone: false };
       if (!hasNoNode) nodeNames.push(...deletion.nodeNames.filter((each) => !known.has(each)));
-      if (nodeName !== undefined && deletion.nodeNames.includes(nodeName)) noteNode(state, nodeName);
+      if (nodeName !== undefined && deletion.nodeNames.includes(nodeName)) state.namedByCloud ??= { nodeName };
       isGone &&= deletion.state === 'gone';
     }
   }
   return { refusals, nodeNames, isGone };
-}
-
-/** The cloud has named the Node that the Machine names. One that is marked is known to be its own. */
-function noteNode(state: MachineState, nodeName: string): void {
-  const { node, leftNodes } = state;
-  const isMarked = node.state === 'present' && node.managed && node.name === nodeName;
-  if (!isMarked && !leftNodes.includes(nodeName)) state.leftNodes = [...leftNodes, nodeName];
 }
 
 /** The source that the VM was made from has changed since: correcting it does not help. */
