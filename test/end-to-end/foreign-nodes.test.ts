@@ -1,6 +1,6 @@
 /** What somebody who may edit Machines, and nothing else, can do to Nodes and VMs that are not those of his Machines. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { labels } from '../../api/gardener/names.ts';
+import { finalizers, labels } from '../../api/gardener/names.ts';
 import { machines } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { names } from '../../api/names.ts';
@@ -8,7 +8,7 @@ import type { KubeClient } from '../../kube/client.ts';
 import { type Node, nodes } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
-import { becomeEditor, controlPlane, createStranger, expectUntouched } from '../support/strangers.ts';
+import { becomeEditor, controlPlane, createStranger, expectUntouched, untilSecondAfter } from '../support/strangers.ts';
 import { makeVm } from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
 
@@ -75,7 +75,7 @@ describe('a Running Machine that is pointed at a Node', () => {
 
     await millwright.untilEvent(ref, 'NodeLeftAlone', stranger.metadata.name);
     const { waitingFor } = await millwright.describe(ref);
-    expect(waitingFor).toContain(`leave to mark its node: node ${stranger.metadata.name}`);
+    expect(waitingFor).toContain(`permission to mark its node: node ${stranger.metadata.name}`);
     await expectUntouched(millwright, stranger);
     await editor.delete(machines, ref);
     await millwright.untilGone(ref);
@@ -114,6 +114,40 @@ describe('a Running Machine that is pointed at a Node', () => {
   });
 });
 
+describe('a Node of somebody else', () => {
+  it('stays though a Machine has its name, and names no VM any more when it is deleted', async () => {
+    const { namespace, target } = millwright;
+    const name = nameOf('victim');
+    const stranger = await createStranger(millwright, name, { spec: { providerID: 'metal:///victim' } });
+    await untilSecondAfter(stranger);
+    const { metadata } = await editor.create(machines, { metadata: { namespace, name }, spec: { class: small } });
+    const ref = { dialect: 'gardener', namespace, name, uid: metadata.uid };
+    await millwright.untilEvent(ref, 'StaleNode', name);
+    const change = { metadata: { annotations: { [names.firstUid]: null } }, spec: { providerID: null } };
+    await editor.patch(machines, ref, mergePatch(change));
+    await editor.delete(machines, ref);
+    await millwright.untilGone(ref);
+    expect(await target.get(nodes, { name })).toMatchObject({ metadata: { uid: stranger.metadata.uid } });
+    await expectUntouched(millwright, stranger);
+  });
+
+  it('stays though it is that of a Machine of the same name in another namespace', async () => {
+    const { target } = millwright;
+    const ref = await createRunning('twin');
+    const other = await createStranger(millwright, nameOf('of-twin'), {
+      spec: { providerID: 'metal:///twin' },
+      labels: { [labels.machineName]: ref.name },
+    });
+    const marks = { annotations: { [names.machine]: `elsewhere/${ref.name}` }, finalizers: [finalizers.node] };
+    const stranger = await target.patch(nodes, other.metadata, mergePatch({ metadata: marks }));
+    await repoint(ref, stranger);
+    await millwright.untilEvent(ref, 'NodeLeftAlone', stranger.metadata.name);
+    await editor.delete(machines, ref);
+    await millwright.untilGone(ref);
+    await expectUntouched(millwright, stranger);
+  });
+});
+
 describe('a VM of somebody else', () => {
   const foreign = { cluster: 'another' };
   const uid = '00000000-0000-4000-8000-000000000001';
@@ -135,7 +169,7 @@ describe('a VM of somebody else', () => {
 
     await millwright.untilEvent(ref, 'NodeLeftAlone', `the VM ${providerID} (${vm}) is neither used nor deleted`);
     await editor.delete(machines, ref);
-    const why = `[FailedPrecondition] message = [the VM ${providerID}`;
+    const why = `the VM ${providerID} (${vm}) is neither used nor deleted`;
     await millwright.untilMachine(
       ref,
       'is refused',

@@ -4,10 +4,10 @@ import { labels } from '../../api/gardener/names.ts';
 import { machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
-import { type Node, nodes } from '../../kube/core.ts';
+import { nodes } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
-import { createStranger, expectUntouched } from '../support/strangers.ts';
+import { createStranger, expectUntouched, untilSecondAfter } from '../support/strangers.ts';
 import { makeVm } from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
 
@@ -21,12 +21,6 @@ beforeAll(async () => {
 afterAll(() => millwright?.stop());
 
 const nameOf = (name: string) => `${name}-${millwright.namespace}`;
-
-/** The next whole second: a Machine is younger than a Node only by these. */
-async function untilSecondAfter({ metadata }: Node): Promise<void> {
-  const nextMs = Date.parse(metadata.creationTimestamp) + 1_000;
-  await until('a second has passed', async () => Date.now() >= nextMs);
-}
 
 /** A Machine as somebody creates it who has copied parts of another one. */
 async function createCopy(name: string, spec: object, nodeName: string): Promise<ObjectRef> {

@@ -6,6 +6,7 @@ import { type KubeconfigAccess, loadKubeconfig } from '../../kube/config.ts';
 import { type Node, nodes, pods } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { fromSetup, type Installation } from './installation.ts';
+import { until } from './until.ts';
 
 const rbac = { group: 'rbac.authorization.k8s.io', version: 'v1', namespaced: true };
 type Bound = KubeObject & { readonly rules?: object[]; readonly roleRef?: object; readonly subjects?: object[] };
@@ -30,6 +31,12 @@ export async function createStranger(
     spec: { nodeName: name, terminationGracePeriodSeconds: 0, containers: [{ name: 'main', image: 'pause' }] },
   });
   return target.get(nodes, { name });
+}
+
+/** The next whole second: a Machine is younger than a Node only by these. */
+export async function untilSecondAfter({ metadata }: Node): Promise<void> {
+  const nextMs = Date.parse(metadata.creationTimestamp) + 1_000;
+  await until('a second has passed', async () => Date.now() >= nextMs);
 }
 
 /** Nobody has changed the Node, deleted its pod, or is about to. */
