@@ -141,9 +141,17 @@ const ofWorkflows: readonly Mutant[] = [
   {
     id: 'user-data-of-a-backup',
     file: 'workflows/machine/wait.ts',
-    text: "if (wasRestored && !isPastCreation(seen.machine.stage) && patched('user-data-of-a-backup'))\n    state.mayHaveUserData = true;",
+    text: "if (wasRestored && patched(isPastCreation(seen.machine.stage) ? 'user-data-of-any-backup' : 'user-data-of-a-backup'))\n    state.mayHaveUserData = true;",
     replacement: '',
     breaks: 'The bootstrap token of a machine that a restored backup has set back is never removed.',
+    tests: ['workflows/machine/wait.test.ts'],
+  },
+  {
+    id: 'user-data-after-the-join',
+    file: 'workflows/machine/node.ts',
+    text: "if (facts.stage === 'running' && state.mayHaveUserData && patched('user-data-goes-before-the-join')) {",
+    replacement: 'if (false) {',
+    breaks: 'A backup of a Machine that has just joined brings its bootstrap token back, which nothing removes.',
     tests: ['workflows/machine/wait.test.ts'],
   },
   {

@@ -10,7 +10,7 @@ import { showSearchAttributes } from './progress.ts';
 import { isHeld, noteWrite } from './repeats.ts';
 import { type Facts, withContext } from './report.ts';
 import { creationDeadlineMs, type MachineState } from './state.ts';
-import { untilAnswered } from './wait.ts';
+import { throwIfCancelled, untilAnswered } from './wait.ts';
 
 /**
  * Whether the Node is there, healthy and the Machine's, and nothing says that it is still starting up. One that nobody
@@ -104,9 +104,13 @@ function syncText({ machine, node }: MachineState, stage: MachineStage): string 
 /**
  * Marks the Node as ours, brings it up to date, copies its conditions to the Machine and reports `facts`. Answers
  * whether these were written: they are not when the Node, read in the same step, says that another stage is right by
- * now.
+ * now. User data is removed before `running` is written: nobody looks for what a backup of a running machine has.
  */
 export async function syncNode(state: MachineState, facts: Facts): Promise<boolean> {
+  if (facts.stage === 'running' && state.mayHaveUserData && patched('user-data-goes-before-the-join')) {
+    await removeUserData(state);
+    throwIfCancelled();
+  }
   const nodeName = nodeNameOf(state);
   noteWrite(state, 'node', syncText(state, facts.stage));
   const machine = { ...claimOf(state), ...(nodeName !== undefined && { nodeName }) };

@@ -393,6 +393,55 @@ describe('user data with a token', () => {
     await advanceUntil(() => countOf('removeUserData') === 2);
   });
 
+  it.each(['joining', 'failed'] as const)(
+    'is removed before a Machine that is %s says that its node has joined, so no backup of a joined one has any',
+    async (stage) => {
+      if (stage === 'failed') touch({ limits: { ...cluster.machine.limits, creationSeconds: 2 } });
+      let stageAtRemoval: string | undefined;
+      cluster.before = (step) => {
+        if (step === 'removeUserData') stageAtRemoval ??= cluster.machine.stage;
+      };
+      await start();
+      await advanceUntil(() => cluster.machine.stage === stage);
+      await joinNode();
+      await advanceUntil(async () => (await described()).doing === 'running');
+
+      expect([stageAtRemoval, countOf('removeUserData')]).toEqual([stage, 1]);
+    },
+  );
+
+  it('is removed again where a backup in which the machine had Failed was restored', async () => {
+    touch({ limits: { ...cluster.machine.limits, creationSeconds: 2 } });
+    await start();
+    await advanceUntil(() => cluster.machine.stage === 'failed');
+    const backup = cluster.machine;
+    await joinNode();
+    await advanceUntil(async () => (await described()).doing === 'running');
+
+    cluster.machine = backup;
+    await workflow().signal(refreshSignal);
+
+    await advanceUntil(() => countOf('removeUserData') === 2);
+  });
+
+  it('is removed again where it was renewed because the Machine did not say that its node had joined', async () => {
+    touch({ limits: { ...cluster.machine.limits, creationSeconds: 30 } });
+    await start();
+    await advanceUntil(() => cluster.machine.stage === 'joining');
+    cluster.drops = ['stage'];
+    await joinNode();
+    await advanceUntil(() => countOf('removeUserData') === 1);
+    cluster.drops = [];
+    cloud.ensureVm = () => refuse('Unavailable');
+    cluster.node = { state: 'absent' };
+    await observe();
+    await advanceUntil(() => cluster.tokenEnds.length === 2);
+    await joinNode();
+
+    await advanceUntil(() => cluster.machine.stage === 'running');
+    expect(countOf('removeUserData')).toBe(2);
+  });
+
   it('is removed with its Machine, which a restored backup does not have, and its source gets a note', async () => {
     cloud.ensureVm = () => refuse('Internal');
     await start();

@@ -131,8 +131,8 @@ export async function refresh(state: MachineState): Promise<void> {
   const wasRestored = isNewer(state.machine.resourceVersion, seen.machine.resourceVersion);
   if (wasRestored || seen.node.state === 'unknown') state.outageEndMs = Date.now();
   if (wasRestored) delete state.placeVersion;
-  // What was removed when its Node joined is back as well.
-  if (wasRestored && !isPastCreation(seen.machine.stage) && patched('user-data-of-a-backup'))
+  // What was removed when its Node joined may be back as well.
+  if (wasRestored && patched(isPastCreation(seen.machine.stage) ? 'user-data-of-any-backup' : 'user-data-of-a-backup'))
     state.mayHaveUserData = true;
   if (seen.machine.deletingSince === undefined) Object.assign(state, { forceDeletion: false, skipDrain: false });
   putNode(state, seen.node);

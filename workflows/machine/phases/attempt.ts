@@ -51,7 +51,6 @@ async function newAttempt(
   const { providerSpecDefaults } = state.machine;
   const ordinal = ask.kind === 'new' ? ask.ordinal : 0;
   const { provider, credentials, ...scope } = place;
-  if (userData.personal) state.mayHaveUserData = true;
   const rendered = userData.personal
     ? await renderUserData(state, userData)
     : { namespace: userData.namespace, name: userData.name, key: userData.key };
@@ -108,6 +107,7 @@ async function renewUserData(state: MachineState, attempt: Attempt, doing: strin
 
 function renderUserData(state: MachineState, source: NonNullable<SourceSnapshot['userData']>) {
   const validMs = 2 * state.machine.limits.creationSeconds * 1_000;
+  state.mayHaveUserData = true;
   const step = () => kubernetes.ensureUserData(state.ref, source, timeIn(validMs));
   return untilAnswered(state, 'rendering the user data', step);
 }
