@@ -30,7 +30,7 @@ export interface SweptSource extends Place {
    * Machine was gone before its VM was known to be.
    */
   readonly release?: { readonly generation: number; readonly hasLost?: true };
-  /** Why it says nothing of where its VMs are, with the fix: no cloud is asked. */
+  /** Why it says nothing of where its VMs are, with the fix: no cloud is asked, and a sweep gets no `providerSpec`. */
   readonly problem?: string;
 }
 
@@ -63,6 +63,8 @@ export interface SweepScope {
   readonly sources: readonly SweptSource[];
   readonly limits: SweepLimits;
   readonly past: PastSweeps;
+  /** Name of the last source, where there are more: what the next call has to name. Left out where there are none. */
+  readonly next?: string;
 }
 
 /** What a sweep keeps of a listed resource. */

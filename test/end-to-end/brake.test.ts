@@ -78,6 +78,14 @@ describe('many orphans', () => {
     const query = `MillwrightInstallation = '${namespace}' AND MillwrightBlockedOn = 'Brake'`;
     await until('Temporal lists it', async (see) => see(await temporal.workflow.count(query)).count === 1);
     expect(await cloud.stats()).toMatchObject({ deletes: 0 });
+    const stuck = await millwright.command('stuck');
+    expect(stuck).toMatchObject({
+      code: 0,
+      output: expect.stringContaining('waits for approval: there are 4 orphans'),
+    });
+    expect(stuck.output).toContain(
+      `To unblock: Approve what may be deleted: millwright sweep approve <id>... -n ${namespace}`,
+    );
     const [reported, ...more] = await until('an Event says so', async (see) => {
       const { items } = see(await control.list(events, { namespace }));
       const found = items.filter(({ reason }) => reason === 'OrphansHeld');
