@@ -1,12 +1,19 @@
 /** The components of `run`, `controllers` and `worker`. */
-import { Client, type Connection } from '@temporalio/client';
+import { Client, type Connection, type ConnectionLike } from '@temporalio/client';
 import type { MachineLimits } from '../../api/model/machine.ts';
 import { drainTaskQueue, providerTaskQueue } from '../../api/names.ts';
 import { startControllers } from '../../controllers/main.ts';
 import { listBlocked } from '../../temporal/blocked.ts';
-import { findClusterId, refuseOtherClusters, showControllers, watchForOtherClusters } from '../../temporal/clusters.ts';
+import {
+  type ClusterCheck,
+  findClusterId,
+  refuseOtherClusters,
+  showControllers,
+  watchForOtherClusters,
+} from '../../temporal/clusters.ts';
 import { connectClient } from '../../temporal/connection.ts';
 import { keepConnected } from '../../temporal/live-connection.ts';
+import { untilTemporalAnswers } from '../../temporal/patience.ts';
 import { startPausableWorkers } from '../../temporal/pausable-workers.ts';
 import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
 import { readBacklog } from '../../temporal/task-queues.ts';
@@ -33,12 +40,18 @@ export async function startControllersComponent(
   const { control, target, logger } = deps;
   const installation = options.installation ?? options.namespace;
   const { namespace: temporalNamespace } = temporalServer(options);
-  const live = await keepConnected({ readServer: () => temporalServer(options), open: connectClient, logger });
+  const { stopping } = deps;
+  const live = await keepConnected({
+    readServer: () => temporalServer(options),
+    open: connectClient,
+    stopping,
+    logger,
+  });
   const { connection } = live;
+  const endWatch = deps.temporal.watch(live);
   const clusterId = await findClusterId(control, options.namespace, logger);
   const check = { namespace: temporalNamespace, installation, clusterId };
-  await refuseOtherClusters(connection, check);
-  await ensureSearchAttributes(connection, temporalNamespace);
+  await prepareTemporal(connection, check, deps);
   const client = new Client({ connection, namespace: temporalNamespace });
   const leadership = startLeadership(options, deps);
   const countFailedRun = countFailedRuns(deps.registry);
@@ -95,6 +108,7 @@ export async function startControllersComponent(
       await controllers.stop();
       // Last: nothing acts any more.
       await leadership.stop();
+      endWatch();
       await live.close();
     },
   };
@@ -140,13 +154,14 @@ export async function startWorkersComponent(
   const live = await keepConnected({
     readServer: () => temporalServer(options),
     open: (server) => connectWorkers(server, logger),
+    stopping: deps.stopping,
     logger,
   });
   const { connection } = live;
+  const endWatch = deps.temporal.watch(live);
   const clusterId = await findClusterId(control, options.namespace, logger);
   const check = { namespace: temporalNamespace, installation, clusterId };
-  await refuseOtherClusters(connection, check);
-  await ensureSearchAttributes(connection, temporalNamespace);
+  await prepareTemporal(connection, check, deps);
   const workersOptions = {
     connection,
     live,
@@ -203,9 +218,23 @@ export async function startWorkersComponent(
       otherClusters.stop();
       await workers.stop();
       await leases.close();
+      endWatch();
       await live.close();
     },
   };
+}
+
+/** What has to be so before anything works; waits while Temporal is away. */
+async function prepareTemporal(
+  connection: ConnectionLike,
+  check: ClusterCheck,
+  { stopping, logger }: ComponentDeps,
+): Promise<void> {
+  const prepare = async () => {
+    await refuseOtherClusters(connection, check);
+    await ensureSearchAttributes(connection, check.namespace);
+  };
+  await untilTemporalAnswers(prepare, { stopping, logger });
 }
 
 /** By how much the clocks of two clusters may differ, s. Kubernetes backdates certificates by as much. */

@@ -41,6 +41,7 @@ const taskFailed = (reason: string) =>
 const backlog = `millwright_task_queue_backlog{${pod},installation="shoot",queue="shoot.drain",kind="activity"}`;
 const leader = `millwright_leader{${pod}}`;
 const inNamespace = (namespace: string, series: string) => series.replace('}', `,namespace="${namespace}"}`);
+const reachable = `millwright_temporal_reachable{${pod}}`;
 const age = `millwright_watch_age_seconds{${pod},watch="nodes"}`;
 
 interface Case {
@@ -188,6 +189,15 @@ const cases: readonly Case[] = [
   {
     ...{ alert: 'MillwrightNoLeader', when: 'one of two leads', at: '60m' },
     series: [steady(leader, 0), steady(`millwright_leader{job="millwright",pod="other"}`, 1)],
+  },
+  {
+    ...{ alert: 'MillwrightTemporalUnreachable', when: 'one of two processes gets no answer', at: '3m' },
+    series: [steady(reachable, 0), steady(`millwright_temporal_reachable{job="millwright",pod="other"}`, 1)],
+    fires: {},
+  },
+  {
+    ...{ alert: 'MillwrightTemporalUnreachable', when: 'it is away for a minute, again and again', at: '60m' },
+    series: [{ series: reachable, values: '1 0 1 0 1 0 1x60' }],
   },
   {
     ...{ alert: 'MillwrightTasksWait', when: 'tasks wait for a quarter of an hour', at: '16m' },
