@@ -13,6 +13,7 @@ import {
 } from '../../temporal/clusters.ts';
 import { connectClient } from '../../temporal/connection.ts';
 import { keepConnected } from '../../temporal/live-connection.ts';
+import { findLastSweep } from '../../temporal/past-sweeps.ts';
 import { untilTemporalAnswers } from '../../temporal/patience.ts';
 import { startPausableWorkers } from '../../temporal/pausable-workers.ts';
 import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
@@ -28,6 +29,7 @@ import { temporalServer } from '../temporal-server.ts';
 import { watchBlocked } from './blocked.ts';
 import { type Backlog, countChanges, showStanding } from './controller-metrics.ts';
 import { leasesForWorkers, startLeadership } from './election.ts';
+import { watchLastSweep } from './last-sweep.ts';
 import { observeQueues, observeWatches } from './queue-metrics.ts';
 import type { Component, ComponentDeps } from './serve.ts';
 import { countFailedRuns, countWork, showPauses } from './worker-metrics.ts';
@@ -54,6 +56,8 @@ export async function startControllersComponent(
   await prepareTemporal(connection, check, deps);
   const client = new Client({ connection, namespace: temporalNamespace });
   const leadership = startLeadership(options, deps);
+  const sweepPeriodSeconds = options.machineSafetyOrphanVmsPeriod;
+  const lastSweep = watchLastSweep(() => findLastSweep({ client, name: installation }));
   const countFailedRun = countFailedRuns(deps.registry);
   const controllers = startControllers({
     control,
@@ -62,7 +66,7 @@ export async function startControllersComponent(
     dialect: dialectName,
     namespace: options.namespace,
     defaults: machineLimits(options, deps),
-    sweepPeriodSeconds: options.machineSafetyOrphanVmsPeriod,
+    sweepPeriodSeconds,
     interruptionPeriodSeconds: options.interruptionCheckPeriod,
     freezeLimits: { safetyUp: options.safetyUp, safetyDown: options.safetyDown },
     keepsAutoscalerAway: options.autoscalerScaledownAnnotationDuringRollout,
@@ -80,6 +84,8 @@ export async function startControllersComponent(
     countScrapeFailure: deps.countScrapeFailure,
     objects: controllers.objects,
     blocked: watchBlocked(() => listBlocked({ client, name: installation })),
+    sweeps: sweepPeriodSeconds > 0 ? lastSweep : async () => [],
+    sweepPeriodSeconds,
     backlogs: () => readBacklogs(connection, temporalNamespace, installation, controllers.providers),
   });
   const { address, fleetPort: port, allowedHosts, temporalUi } = options;

@@ -14,7 +14,7 @@ export function metricsDoc(): string {
   const none = async () => [];
   showStanding(controllers, dialect, {
     ...{ isLeader: () => false, objects: () => undefined },
-    ...{ backlogs: none, blocked: none, countScrapeFailure: () => undefined },
+    ...{ backlogs: none, blocked: none, sweeps: none, sweepPeriodSeconds: 0, countScrapeFailure: () => undefined },
   });
   observeQueues(controllers);
   observeWatches(controllers);

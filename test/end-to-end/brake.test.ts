@@ -7,6 +7,7 @@ import { machineClasses, machines } from '../../api/gardener/resources.ts';
 import { names as ownNames } from '../../api/names.ts';
 import { events, namespaces, secrets } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
+import { findLastSweep } from '../../temporal/past-sweeps.ts';
 import { sweepIdFor } from '../../temporal/schedules.ts';
 import { type FaultProxy, startFaultProxy, statusBody } from '../faults/proxy.ts';
 import { fromSetup, type Installation, plainSecret, startInstallation } from '../support/installation.ts';
@@ -124,6 +125,8 @@ describe('many orphans', () => {
     expect((await approve(millwright, ids[3]!)).code).toBe(0);
     expect(await vmIds(millwright)).toEqual([]);
     await untilListed('Completed', 2);
+    const last = await findLastSweep({ client: temporal, name: namespace });
+    expect(last).toEqual({ unlisted: 0, completedMs: expect.closeTo(Date.now(), -5) });
     await makeVm(millwright, 'e');
     await untilOld(millwright);
     expect((await sweep(millwright)).report.groups[0]).toMatchObject({ deleted: { count: 1 } });
