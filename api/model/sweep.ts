@@ -76,7 +76,7 @@ export interface ListedResource
   readonly doubts?: readonly string[];
 }
 
-/** What it takes to tell whose a resource is. */
+/** What it takes to tell whose a resource is. With a UID the name is empty, and so is the id of what is no VM. */
 export type ResourceKey = Pick<ListedResource, 'kind' | 'id' | 'uid' | 'name' | 'attachedTo'>;
 
 /** Of an orphan what it takes to tell whether it may be a healthy VM. */

@@ -34,11 +34,10 @@ async function askInTurn(sweep: Sweep, resources: readonly ListedResource[]): Pr
   }
 }
 
+/** No more than it takes to tell whose the resource is: there may be tens of thousands. */
 function toKey({ kind, id, uid, name, attachedTo }: ListedResource): ResourceKey {
-  return {
-    ...{ kind, id, ...(uid !== undefined && { uid }), name },
-    ...(attachedTo !== undefined && { attachedTo }),
-  };
+  if (uid !== undefined) return { kind, id: kind === 'vm' ? id : '', uid, name: '' };
+  return { kind, id, name, ...(attachedTo !== undefined && { attachedTo }) };
 }
 
 async function ask(

@@ -710,15 +710,22 @@ describe('a large installation', () => {
       });
     });
 
-  it('with 20,000 VMs in 20 groups, two of which have orphans, is swept within the limits of Temporal', async () => {
+  it('with 20,000 VMs, each with a NIC and a disk, in 20 groups, two of which have orphans, is swept within the limits of Temporal', async () => {
     const groups = new Map(Array.from({ length: 20 }, (_, i) => [`group-${i}`, vmsOf(i, 1_000)]));
     sources = [...groups.keys()].map((name) => swept(name));
     machines = new Set([...groups.values()].flatMap((vms) => vms.slice(1).map(({ uid = '' }) => uid)));
     for (const [i, vms] of [...groups.values()].entries()) if (i > 1) machines.add(vms[0]?.uid ?? '');
     listVms = ({ origin, page = '0' }) => {
       const vms = groups.get(origin?.name ?? '') ?? [];
-      const next = Number(page) + 500;
-      return { items: vms.slice(Number(page), next), ...(next < vms.length && { nextPage: String(next) }) };
+      const next = Number(page) + 200;
+      const items = vms
+        .slice(Number(page), next)
+        .flatMap((each) => [
+          each,
+          { ...each, kind: 'nic', id: `${each.id}-nic`, attachedTo: each.id },
+          { ...each, kind: 'disk', id: `${each.id}-disk`, attachedTo: each.id },
+        ]);
+      return { items, ...(next < vms.length && { nextPage: String(next) }) };
     };
     onDelete = ({ machine }) => {
       machines.add(machine.uid);
@@ -727,8 +734,8 @@ describe('a large installation', () => {
 
     const report = await sweep();
 
-    expect(report.groups.reduce((sum, { seen }) => sum + seen, 0)).toBe(20_000);
-    expect(report.groups.map(({ deleted }) => deleted.count).filter((count) => count > 0)).toEqual([1, 1]);
+    expect(report.groups.reduce((sum, { seen }) => sum + seen, 0)).toBe(60_000);
+    expect(report.groups.map(({ deleted }) => deleted.count).filter((count) => count > 0)).toEqual([3, 3]);
   });
 
   it('with 1,000 classes of 3 KB, each with a cloud of its own that refuses, is swept and reported', async () => {
