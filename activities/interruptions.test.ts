@@ -42,7 +42,8 @@ describe('listInterruptible', () => {
     await createClass('e');
     await createClass('f', 'three', { credentialsSecretRef: { namespace: 'elsewhere', name: 'cloud' } });
 
-    const places = await activities.listInterruptible(of);
+    const { places, next } = await activities.listInterruptible(of);
+    expect(next).toBeUndefined();
     expect(places.map(({ providerSpec }) => providerSpec)).toEqual([{ name: 'a' }, { name: 'c' }, { name: 'd' }]);
     expect(places[0]).toEqual({
       provider: 'aws',

@@ -4,6 +4,7 @@ import type { MachineLimits, MachineStage } from '../api/model/machine.ts';
 import type { Place } from '../api/model/source.ts';
 import type { SweepNamespace } from '../api/model/sweep.ts';
 import { providerKey } from '../api/names.ts';
+import { inPortions } from '../api/payloads.ts';
 import type { Interruption } from '../api/provider.ts';
 import { vmOf } from '../api/provider-id.ts';
 import { verdictOf } from '../api/verdict.ts';
@@ -23,6 +24,13 @@ export interface InterruptedMachine extends Interruption {
   readonly uid: string;
 }
 
+/** Some of the places where VMs may be that their clouds take away. */
+export interface PlacePage {
+  readonly places: readonly Place[];
+  /** Scope of the last one, where there are more. */
+  readonly next?: string;
+}
+
 export type InterruptionActivities = ReturnType<typeof createInterruptionActivities>;
 
 /** Stages in which a machine may have a Node that is marked. */
@@ -30,8 +38,12 @@ const marked: readonly MachineStage[] = ['joining', 'running', 'unhealthy'];
 
 export function createInterruptionActivities({ control, defaults }: InterruptionDeps) {
   return {
-    /** Where VMs may be that their clouds take away: of the sources with one scope the first. */
-    async listInterruptible({ dialect, namespace }: SweepNamespace): Promise<readonly Place[]> {
+    /**
+     * Where VMs may be that their clouds take away, as many places as a payload can have: of the sources with one scope
+     * the first.
+     * @param after scope of the last place that is known; left out in the first call
+     */
+    async listInterruptible({ dialect, namespace }: SweepNamespace, after = ''): Promise<PlacePage> {
       const scopes = new Map<string, string>();
       const sources = await dialectOf(dialect).source.list(async (resource) => {
         const { items } = await control.list(resource, { namespace, ...localRequest() });
@@ -47,7 +59,10 @@ export function createInterruptionActivities({ control, defaults }: Interruption
         const key = JSON.stringify([providerKey(place.provider), scope]);
         if (scope !== undefined && !places.has(key)) places.set(key, place);
       }
-      return [...places.values()];
+      const left = [...places].filter(([key]) => key > after).toSorted(([a], [b]) => (a < b ? -1 : 1));
+      const [page = [], ...more] = inPortions(left);
+      const last = more.length > 0 ? page.at(-1) : undefined;
+      return { places: page.map(([, place]) => place), ...(last && { next: last[0] }) };
     },
 
     /** The Machines of these VMs whose workflows mark their Nodes. */

@@ -7,6 +7,7 @@ import { finalizers, labels } from '../api/gardener/names.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from '../api/gardener/resources.ts';
 import { isNewer } from '../api/model/ref.ts';
 import type { LostMachine, ResourceKey, SweepNamespace, SweptSource } from '../api/model/sweep.ts';
+import { jsonBytes, maxListBytes } from '../api/payloads.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { nodes } from '../kube/core.ts';
 import type { EventRecord } from '../kube/events.ts';
@@ -237,6 +238,28 @@ describe('readSweepScope', () => {
         credentials: [{ namespace, name: 'pool' }],
       },
     ]);
+  });
+});
+
+describe('classes that are too large for a payload together, or alone', () => {
+  const text = (length: number) => ({ text: 'x'.repeat(length) });
+
+  it('are read in portions, and those that no cloud is asked with without their providerSpec', async () => {
+    const names = Array.from({ length: 22 }, (_, i) => `class-${String(i).padStart(2, '0')}`);
+    for (const name of names) {
+      const providerSpec = text(name === 'class-07' ? 1_000_000 : 60_000);
+      await client.create(machineClasses, { metadata: { namespace, name }, provider: 'simulated', providerSpec });
+    }
+
+    const first = await activities.readSweepScope(input);
+    const second = await activities.readSweepScope(input, first.next);
+
+    expect(second.next).toBeUndefined();
+    expect([...first.sources, ...second.sources].map(({ object }) => object.name)).toEqual(names);
+    for (const page of [first, second]) expect(jsonBytes(page)).toBeLessThan(maxListBytes + 1_000);
+    const refused = [...first.sources, ...second.sources].filter(({ problem }) => problem !== undefined);
+    const problem = 'providerSpec has 1000011 bytes as JSON, and 65536 is the most: shorten it';
+    expect(refused).toMatchObject([{ object: { name: 'class-07' }, providerSpec: {}, problem }]);
   });
 });
 

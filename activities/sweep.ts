@@ -17,9 +17,12 @@ import type {
   SweepNamespace,
   SweepNotice,
   SweepScope,
+  SweptSource,
 } from '../api/model/sweep.ts';
+import { maxProviderLength, providerNameProblem } from '../api/names.ts';
 import { toStatuses } from '../api/node.ts';
 import { type KubeObject, type Resource, referenceTo } from '../api/objects.ts';
+import { inPortions } from '../api/payloads.ts';
 import { vmOf } from '../api/provider-id.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { nodes } from '../kube/core.ts';
@@ -57,10 +60,21 @@ export type SweepActivities = ReturnType<typeof createSweepActivities>;
 
 export function createSweepActivities({ control, target, events, defaults, sweep, past, logger }: SweepDeps) {
   return {
-    /** The sources of a namespace as they are now, how sure a sweep has to be, and what earlier ones have left. */
-    async readSweepScope({ dialect, namespace }: SweepNamespace): Promise<SweepScope> {
-      const sources = await dialectOf(dialect).source.list(async (resource) => (await list(resource, namespace)).items);
-      return { sources, limits: sweep, past: await past.readPast() };
+    /**
+     * The sources of a namespace as they are now, as many as a payload can have, how sure a sweep has to be, and what
+     * earlier ones have left.
+     * @param after name of the last source that is known; left out in the first call
+     */
+    async readSweepScope({ dialect, namespace }: SweepNamespace, after = ''): Promise<SweepScope> {
+      const all = await dialectOf(dialect).source.list(async (resource) => (await list(resource, namespace)).items);
+      const nameOf = ({ object }: SweptSource) => object.name;
+      const left = all
+        .filter((source) => nameOf(source) > after)
+        .toSorted((a, b) => (nameOf(a) < nameOf(b) ? -1 : 1))
+        .map(withoutUnusable);
+      const [sources = [], ...more] = inPortions(left);
+      const last = more.length > 0 ? sources.at(-1) : undefined;
+      return { sources, limits: sweep, past: await past.readPast(), ...(last && { next: nameOf(last) }) };
     },
 
     /** How many machines were deleted through Millwright since a time, RFC 3339. */
@@ -236,6 +250,14 @@ export function createSweepActivities({ control, target, events, defaults, sweep
     const pages = await Promise.all([kinds.machine, kinds.set, kinds.deployment].map((kind) => list(kind, namespace)));
     return new Set(pages.flatMap(({ items }) => items.map((object) => source.nameOf(object))));
   }
+}
+
+/** A source without what no cloud is asked with, which may be as large as an object can be. */
+function withoutUnusable(source: SweptSource): SweptSource {
+  const { provider } = source;
+  const problem = source.problem ?? (provider.length > 1_000 ? providerNameProblem(provider) : undefined);
+  if (problem === undefined) return source;
+  return { ...source, provider: provider.slice(0, maxProviderLength), providerSpec: {}, problem };
 }
 
 /** For an API that is not installed: a server that is only starting answers 503. Throws any other error. */

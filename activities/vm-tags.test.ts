@@ -4,6 +4,7 @@ import { gardener } from '../api/gardener/index.ts';
 import { machineClasses, machines } from '../api/gardener/resources.ts';
 import type { ObjectRef } from '../api/model/ref.ts';
 import { names } from '../api/names.ts';
+import { jsonBytes, maxListBytes } from '../api/payloads.ts';
 import { verdictAnnotation } from '../api/verdict.ts';
 import { withVmTags } from '../api/vm-tags.ts';
 import type { KubeClient } from '../kube/client.ts';
@@ -115,6 +116,27 @@ describe('readTagUpdate', () => {
         { name: 'b', place: 1 },
       ],
     });
+  });
+
+  it('answers no more Machines than a payload has room for the places of', async () => {
+    const signer = await createSigners(client)(namespace);
+    const all = Array.from({ length: 20 }, (_, i) => `m-${String(i).padStart(2, '0')}`);
+    for (const name of all) {
+      const text = JSON.stringify([
+        { provider: 'simulated', providerSpec: { name, text: 'x'.repeat(60_000) }, credentials: [] },
+      ]);
+      const signature = signer.sign({ namespace, name }, names.places, text);
+      const annotations = { [names.places]: text, [names.placesSignature]: signature };
+      await newMachine(name, { annotations: { ...withVmTags({ team: 'a' }), ...annotations } });
+    }
+    await judge();
+
+    const first = await activities.readTagUpdate(ref, '');
+    const second = await activities.readTagUpdate(ref, first?.last ?? '');
+
+    expect([first, second].flatMap((update) => update?.machines.map(({ name }) => name))).toEqual(all);
+    expect(first?.places.length).toBe(first?.machines.length);
+    for (const update of [first, second]) expect(jsonBytes(update)).toBeLessThan(maxListBytes + 10_000);
   });
 
   it('answers those last that an earlier update may have failed on, and says where nobody knows the place', async () => {

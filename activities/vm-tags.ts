@@ -5,6 +5,7 @@ import type { MachineLimits } from '../api/model/machine.ts';
 import type { ObjectRef } from '../api/model/ref.ts';
 import type { Place } from '../api/model/source.ts';
 import { type KubeObject, referenceTo } from '../api/objects.ts';
+import { inPortions } from '../api/payloads.ts';
 import { verdictOf } from '../api/verdict.ts';
 import { isTagged, toTagChange, vmTagsOf, withUncertainVmTags, withVmTags } from '../api/vm-tags.ts';
 import type { KubeClient } from '../kube/client.ts';
@@ -87,19 +88,26 @@ export function createVmTagsActivities({ control, events, defaults, findSigner }
         .slice(0, machinesAtOnce);
       const places: Place[] = [];
       const known = new Map<string, number>();
-      const machines = (await Promise.all(due.map(findPlaces))).map(
-        ({ each, providerID, change, found, problem }): MachineToTag => {
-          const place = found.at(-1);
-          const noted = vmTagsOf(each);
-          return {
-            ...{ uid: each.metadata.uid, name: each.metadata.name, providerID },
-            place: place === undefined ? -1 : indexOf(place),
-            ...(place === undefined && { problem: problem ?? 'nothing says where its VM was made' }),
-            ...(noted !== undefined && { noted }),
-            ...(change.removed !== undefined && { removedTags: change.removed }),
-          };
-        },
-      );
+      const all = await Promise.all(due.map(findPlaces));
+      const counted = new Set<string>();
+      const toPassed = ({ each, found }: (typeof all)[number]) => {
+        const place = JSON.stringify(found.at(-1) ?? null);
+        const isKnown = counted.has(place);
+        counted.add(place);
+        return [each.metadata.name, each.metadata.uid, vmTagsOf(each), isKnown ? undefined : place];
+      };
+      const [first = []] = inPortions(all, undefined, toPassed);
+      const machines = first.map(({ each, providerID, change, found, problem }): MachineToTag => {
+        const place = found.at(-1);
+        const noted = vmTagsOf(each);
+        return {
+          ...{ uid: each.metadata.uid, name: each.metadata.name, providerID },
+          place: place === undefined ? -1 : indexOf(place),
+          ...(place === undefined && { problem: problem ?? 'nothing says where its VM was made' }),
+          ...(noted !== undefined && { noted }),
+          ...(change.removed !== undefined && { removedTags: change.removed }),
+        };
+      });
       const last = machines.at(-1)?.name;
       if (last === undefined) return null;
       const isUncertain = ({ noted = '' }: MachineToTag) => noted.includes(':null');

@@ -39,13 +39,13 @@ export interface MachineChange {
 }
 
 /**
- * A metric of what happens to Machines: a gauge keeps the last value, a counter adds all, until `toLive` says that the
- * series ends.
+ * A metric of what happens to Machines: a gauge keeps the last value, a counter adds all, and a histogram of seconds
+ * counts them, until `toLive` says that the series ends.
  */
 export interface MachineMetric {
   readonly name: string;
   readonly help: string;
-  readonly type: 'gauge' | 'counter';
+  readonly type: 'gauge' | 'counter' | 'histogram';
   readonly labelNames: readonly string[];
   /** undefined: the change says nothing of it. */
   sampleOf(change: MachineChange): Sample | undefined;

@@ -188,6 +188,10 @@ export type VmDeletion = z.infer<typeof VmDeletion>;
 export const ListVmsRequest = z.object({
   ...cloudScope,
   page: z.string().optional().describe('`nextPage` of the answer before; left out for the first page.'),
+  withoutTags: z
+    .boolean()
+    .optional()
+    .describe('Set by the sweep: the items need no `tags`, which make its history large. A provider may answer them.'),
 });
 export type ListVmsRequest = z.infer<typeof ListVmsRequest>;
 
@@ -211,7 +215,7 @@ export const CloudResource = z.object({
       'Of a disk, NIC, port or address: provider ID of the VM that has it. Without a UID tag, it belongs to the Machine of ' +
         'that VM. Left out: no VM has it, or it is not known.',
     ),
-  tags: z.record(z.string(), z.string()),
+  tags: z.record(z.string(), z.string()).optional().describe('May be left out where the request has `withoutTags`.'),
 });
 export type CloudResource = z.infer<typeof CloudResource>;
 

@@ -32,7 +32,7 @@ export async function runProgram(name: string, commands: readonly Command[]): Pr
     const said = error instanceof Error ? error.message : String(error);
     if (said !== '') complain(said);
     if (error instanceof NegativeAnswer) return 3;
-    return error instanceof UsageError ? 2 : 1;
+    return [error, Object(error).cause].some((each) => each instanceof UsageError) ? 2 : 1;
   }
 }
 

@@ -33,7 +33,10 @@ export interface TemporalTls {
 /** How long the server may take to answer when a process starts, ms. */
 const timeoutMs = 10_000;
 
-/** Connects for a client. Throws an Error that names the address, or the namespace when there is none of that name. */
+/**
+ * Connects for a client. Throws an Error that names the address, or the namespace when there is none of that name:
+ * TemporalAwayError where the server does not answer.
+ */
 export async function connectClient(server: TemporalServer): Promise<Connection> {
   return openChecked(server, async () => {
     const connection = Connection.lazy({
@@ -93,6 +96,15 @@ export function sdkOptions({ address, tls, apiKey, metadata }: TemporalServer) {
   };
 }
 
+/** The server does not answer now. */
+export class TemporalAwayError extends Error {}
+
+/** Whether an error says that the server does not answer now, and may later. */
+export function isAway(error: unknown): boolean {
+  const code = grpcCodeOf(error);
+  return error instanceof TemporalAwayError || code === grpcCodes.unavailable || code === grpcCodes.deadlineExceeded;
+}
+
 /** Opens a connection and asks for the namespace. Throws as `connectClient` does. */
 export async function openChecked<C extends ConnectionLike>(
   server: TemporalServer,
@@ -106,7 +118,7 @@ export async function openChecked<C extends ConnectionLike>(
   } catch (cause) {
     void opening.then((late) => late.close()).catch(() => undefined);
     const problem = `Temporal does not answer at ${address} (${reasonOf(cause)})`;
-    throw new Error(`${problem}: start it, or correct --temporal-address and the TLS flags`, { cause });
+    throw new TemporalAwayError(`${problem}: start it, or correct --temporal-address and the TLS flags`, { cause });
   }
   try {
     await connection.withDeadline(Date.now() + timeoutMs, () =>

@@ -5,6 +5,7 @@ import { isDeepStrictEqual } from 'node:util';
 import type { ConnectionLike } from '@temporalio/client';
 import type { Logger } from '../kube/logger.ts';
 import type { TemporalServer } from './connection.ts';
+import { untilTemporalAnswers } from './patience.ts';
 
 export interface LiveConnectionOptions<C extends ConnectionLike> {
   /** Reads the files with the certificates and the API key. May throw later: they are read again. */
@@ -13,6 +14,8 @@ export interface LiveConnectionOptions<C extends ConnectionLike> {
   readonly open: (server: TemporalServer) => Promise<C>;
   /** Pause between two reads of the files, ms. Default 5 000. */
   readonly lookEveryMs?: number;
+  /** Ends the wait for a server that does not answer. Default: nothing does. */
+  readonly stopping?: AbortSignal;
   readonly logger: Logger;
 }
 
@@ -23,21 +26,27 @@ export interface LiveConnection<C extends ConnectionLike> {
   newest(): C;
   /** Calls back with every new connection. Returns how to end that. */
   onReplace(listener: (newest: C) => void): () => void;
+  /** When the client certificate expires that is in use, ms since the epoch; undefined: there is none. */
+  certificateExpiresMs(): number | undefined;
   close(): Promise<void>;
 }
 
 /**
- * Connects, and connects again when the files have changed; Kubernetes and cert-manager rotate them in place. The old
+ * Connects, waits for a server that does not answer, and connects again when the files have changed; Kubernetes and cert-manager rotate them in place. The old
  * connection stays in use until the new one is accepted, so half-written and wrong files change nothing.
  */
 export async function keepConnected<C extends ConnectionLike>(
   options: LiveConnectionOptions<C>,
 ): Promise<LiveConnection<C>> {
   const { readServer, open, lookEveryMs = 5_000, logger } = options;
+  let server = readServer();
+  const connect = () => {
+    server = readServer();
+    return open(server);
+  };
+  let newest = await untilTemporalAnswers(connect, options);
   const stopping = new AbortController();
   const listeners = new Set<(newest: C) => void>();
-  let server = readServer();
-  let newest = await open(server);
   /** Not closed yet: one that a worker still holds cannot be. */
   const replaced = new Set<C>();
   /** Changed files that cannot be used, or why they cannot be read; logged once. */
@@ -66,7 +75,9 @@ export async function keepConnected<C extends ConnectionLike>(
     replaced.add(newest);
     newest = next;
     server = changed;
-    logger.info(expiryOf(changed), 'using the changed credentials for Temporal');
+    const expiresMs = expiryMsOf(changed);
+    const expiry = expiresMs === undefined ? {} : { certificateExpires: new Date(expiresMs) };
+    logger.info(expiry, 'using the changed credentials for Temporal');
     for (const listener of listeners) listener(next);
   }
 
@@ -98,6 +109,7 @@ export async function keepConnected<C extends ConnectionLike>(
       listeners.add(listener);
       return () => listeners.delete(listener);
     },
+    certificateExpiresMs: () => expiryMsOf(server),
     async close() {
       stopping.abort();
       await looking;
@@ -119,7 +131,7 @@ function forwardTo<T extends object>(find: () => T): T {
   });
 }
 
-/** When the client certificate ends, for the log. */
-function expiryOf({ tls }: TemporalServer): object {
-  return tls && tls.client ? { certificateExpires: new Date(new X509Certificate(tls.client.crt).validTo) } : {};
+/** When the client certificate expires, ms since the epoch. */
+function expiryMsOf({ tls }: TemporalServer): number | undefined {
+  return tls && tls.client ? Date.parse(new X509Certificate(tls.client.crt).validTo) : undefined;
 }

@@ -11,10 +11,34 @@ import { reasonOf } from './connection.ts';
 import { sweepIdFor } from './schedules.ts';
 import type { Installation } from './workflows.ts';
 
+/** The last sweep that has completed. */
+export interface LastSweep {
+  /** ms since the epoch. */
+  readonly completedMs: number;
+  /** Sources that it could not list. */
+  readonly unlisted: number;
+}
+
+/** How long the question may take, ms. */
+const timeoutMs = 2_000;
+
+/** The last sweep of an installation that has completed and was no dry run; undefined: Temporal knows none. */
+export async function findLastSweep({ client, name }: Installation): Promise<LastSweep | undefined> {
+  const last = await client.withDeadline(Date.now() + timeoutMs, () => lastCompleted(client, sweepsOf(name)));
+  if (last === undefined) return undefined;
+  const { report, closedAt } = last;
+  const unlisted = report.groups.filter(({ error }) => error !== undefined).flatMap(({ sources }) => sources).length;
+  return { completedMs: Date.parse(closedAt), unlisted };
+}
+
+const ofInstallation = (name: string) => `${searchAttributes.installation} = '${name}'`;
+const sweepsOf = (name: string) =>
+  `${ofInstallation(name)} AND WorkflowType = 'orphanSweep' AND WorkflowId != '${sweepIdFor(name, 'dry-run')}'`;
+
 /** Reads the list of workflows, which may be some seconds behind. */
 export function createSweepMemory({ client, name }: Installation): SweepMemory {
-  const own = `${searchAttributes.installation} = '${name}'`;
-  const sweeps = `${own} AND WorkflowType = 'orphanSweep' AND WorkflowId != '${sweepIdFor(name, 'dry-run')}'`;
+  const own = ofInstallation(name);
+  const sweeps = sweepsOf(name);
 
   return {
     readPast: () =>

@@ -272,12 +272,15 @@ export interface HeldSweep {
   readonly held: Held;
 }
 
-/** The sweeps of an installation that wait for approval. Queries the open ones: the list of workflows may be behind. */
+/**
+ * The sweeps of an installation that wait for approval. Queries the open ones: the list of workflows may be behind. One
+ * that does not answer, or is gone, hides no other.
+ */
 export async function findHeldSweeps({ client, name }: Installation): Promise<HeldSweep[]> {
   const query = `${searchAttributes.installation} = '${name}' AND WorkflowType = '${sweepType}' AND ExecutionStatus = 'Running'`;
   const waiting: HeldSweep[] = [];
   for await (const { workflowId: id } of client.workflow.list({ query })) {
-    const { held } = (await askProgress(client, id)) ?? {};
+    const { held } = (await askProgress(client, id).catch(() => undefined)) ?? {};
     if (held !== undefined) waiting.push({ id, held });
   }
   return waiting;

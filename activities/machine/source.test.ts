@@ -142,6 +142,11 @@ describe('a class that no VM can be made from', () => {
   it.each<[string, object, string]>([
     ['names no provider', { provider: '' }, 'provider is empty: set it to the name of a provider'],
     [
+      'has too large a providerSpec',
+      { providerSpec: { text: 'x'.repeat(70_000) } },
+      'providerSpec has 70011 bytes as JSON, and 65536 is the most: shorten it',
+    ],
+    [
       '[mcm 5 partly] lacks cpu',
       { nodeTemplate: { ...template, capacity: { gpu: 0, memory: 1 } } },
       'nodeTemplate.capacity lacks cpu: add',

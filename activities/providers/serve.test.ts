@@ -266,3 +266,23 @@ it('[invariant 8 partly] answers hide secrets in their texts for people, and in 
     { items: [{ providerID: vm.providerID, reason: '(hidden)' }] },
   ]);
 });
+
+it('listVms leaves out the tags where the request needs none', async () => {
+  const item = { kind: 'vm' as const, id: 'fake:///here/1', name: 'a', createdAt: '2026-01-02T03:04:05Z' };
+  const page = { items: [{ ...item, tags: { cluster: 'one' } }], nextPage: '2' };
+  const activities = createVmActivities({
+    ensureVm: () => Promise.reject(new Error('not asked')),
+    deleteVm: () => Promise.reject(new Error('not asked')),
+    listVms: async () => page,
+    validateClass: async () => ({ problems: [] }),
+    volumeIds: async () => ({ ids: {} }),
+  });
+  const scope = { providerSpec: {}, credentials: [] };
+
+  const answers = await inActivity({ attempt: 1 }, async () => [
+    await activities.listVms(scope),
+    await activities.listVms({ ...scope, withoutTags: true }),
+  ]);
+
+  expect(answers).toEqual([page, { items: [item], nextPage: '2' }]);
+});

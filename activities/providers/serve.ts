@@ -38,7 +38,10 @@ export function createVmActivities(provider: Provider): ProviderActivities {
       ...(message !== undefined && { message: mask(message) }),
     })),
     deleteVm: serve(DeleteVmRequest, provider.deleteVm),
-    listVms: serve(ListVmsRequest, provider.listVms),
+    listVms: serve(ListVmsRequest, async (request, context) => {
+      const page = await provider.listVms(request, context);
+      return request.withoutTags ? { ...page, items: page.items.map(({ tags: _tags, ...item }) => item) } : page;
+    }),
     validateClass: serve(ValidateClassRequest, provider.validateClass, ({ problems, ...verdict }, mask) => ({
       ...verdict,
       problems: problems.map(mask),

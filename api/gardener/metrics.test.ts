@@ -104,7 +104,10 @@ describe('what is measured of changes', () => {
     });
     expect(measured({ previous: pending, object: running })).toEqual({
       mcm_machine_join_duration_seconds: { labels: series, value: 41 },
+      millwright_machine_time_to_running_seconds: { labels: {}, value: 75 },
     });
+    const unhealthy = machine('Unknown', '2030-01-01T00:00:40Z');
+    expect(measured({ previous: unhealthy, object: running })).toEqual({});
     expect(measured({ previous: gone, object: gone, isGone: true })).toEqual({
       mcm_machine_delete_duration_seconds: { labels: series, value: 60 },
     });
@@ -133,7 +136,23 @@ describe('what is measured of changes', () => {
 
     expect(measured({ previous: draining, object: deleting })).toEqual({
       mcm_machine_drain_duration_seconds: { labels: { namespace: 'n', machine_deployment: 'pool' }, value: 60 },
+      millwright_machine_time_to_drain_seconds: { labels: {}, value: 60 },
     });
+  });
+
+  it('is how long a replacement took, from the request of the Machine or from its deletion', () => {
+    const gone = (more: object) =>
+      machine('Terminating', '2030-01-01T00:09:00Z', { deletionTimestamp: '2030-01-01T00:09:00Z', ...more });
+    const name = 'millwright_machine_time_to_replace_seconds';
+    const seconds = (annotations?: object) => {
+      const object = gone({ annotations });
+      return measured({ previous: object, object, isGone: true })[name]?.value;
+    };
+
+    expect(seconds({ 'millwright.dev/replaced': 'true' })).toBe(60);
+    const replace = '2030-01-01T00:07:00Z';
+    expect(seconds({ 'millwright.dev/replaced': 'true', 'millwright.dev/replace': replace })).toBe(180);
+    expect(seconds({ 'millwright.dev/replace': replace })).toBeUndefined();
   });
 
   it('is that a Node did not join, and that a failed machine was deleted', () => {

@@ -388,8 +388,41 @@ export const toLive: ToLive = ({ machines, deployments }) => {
   return ({ namespace, machine_deployment: name }) => name === undefined || live.has(keyOf(namespace, name));
 };
 
-/** What machine-controller-manager counts while it works, as the changes of its Machines show it. */
+/** How long something took, of all Machines together. */
+function timeTo(what: string, help: string, secondsOf: (change: MachineChange) => number | undefined): MachineMetric {
+  return {
+    ...{ name: `millwright_machine_time_to_${what}_seconds`, help, type: 'histogram', labelNames: [] },
+    sampleOf(change) {
+      const value = secondsOf(change);
+      return value === undefined ? undefined : { labels: {}, value };
+    },
+  };
+}
+
+/** Phases of a Machine that has not run yet. */
+const notRunYet: readonly string[] = ['', 'Pending', 'CrashLoopBackOff'];
+
+/** What machine-controller-manager counts while it works, as the changes of its Machines show it, and times for SLOs. */
 export const machineMetrics: readonly MachineMetric[] = [
+  timeTo('running', 'From the creation of a Machine until it was Running.', (change) =>
+    entered(change, 'Running') && notRunYet.includes(phaseOf(change.previous))
+      ? secondsBetween(Date.parse(change.object.metadata.creationTimestamp), phaseMs(change.object))
+      : undefined,
+  ),
+  timeTo(
+    'replace',
+    'From the request of an unhealthy Machine to be replaced, or else from its deletion after it had failed, until it was gone.',
+    ({ object: { metadata }, isGone, nowMs }) => {
+      const { deletionTimestamp = '', annotations = {} } = metadata;
+      if (!isGone || annotations[names.replaced] === undefined) return undefined;
+      return secondsBetween(Date.parse(annotations[names.replace] ?? deletionTimestamp), nowMs);
+    },
+  ),
+  timeTo('drain', 'From the deletion of a Machine until its VM was being deleted.', ({ previous, object, nowMs }) =>
+    deletesVm(object) && !deletesVm(previous)
+      ? secondsBetween(Date.parse(object.metadata.deletionTimestamp ?? ''), nowMs)
+      : undefined,
+  ),
   duration('create', 'From the creation of a Machine until the cloud had accepted its VM, last value.', (change) =>
     entered(change, 'Pending')
       ? secondsBetween(Date.parse(change.object.metadata.creationTimestamp), phaseMs(change.object))

@@ -30,7 +30,7 @@ export interface SweptSource extends Place {
    * Machine was gone before its VM was known to be.
    */
   readonly release?: { readonly generation: number; readonly hasLost?: true };
-  /** Why it says nothing of where its VMs are, with the fix: no cloud is asked. */
+  /** Why it says nothing of where its VMs are, with the fix: no cloud is asked, and a sweep gets no `providerSpec`. */
   readonly problem?: string;
 }
 
@@ -63,6 +63,8 @@ export interface SweepScope {
   readonly sources: readonly SweptSource[];
   readonly limits: SweepLimits;
   readonly past: PastSweeps;
+  /** Name of the last source, where there are more: what the next call has to name. Left out where there are none. */
+  readonly next?: string;
 }
 
 /** What a sweep keeps of a listed resource. */
@@ -74,7 +76,7 @@ export interface ListedResource
   readonly doubts?: readonly string[];
 }
 
-/** What it takes to tell whose a resource is. */
+/** What it takes to tell whose a resource is. With a UID the name is empty, and so is the id of what is no VM. */
 export type ResourceKey = Pick<ListedResource, 'kind' | 'id' | 'uid' | 'name' | 'attachedTo'>;
 
 /** Of an orphan what it takes to tell whether it may be a healthy VM. */

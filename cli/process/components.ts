@@ -1,12 +1,20 @@
 /** The components of `run`, `controllers` and `worker`. */
-import { Client, type Connection } from '@temporalio/client';
+import { Client, type Connection, type ConnectionLike } from '@temporalio/client';
 import type { MachineLimits } from '../../api/model/machine.ts';
 import { drainTaskQueue, providerTaskQueue } from '../../api/names.ts';
 import { startControllers } from '../../controllers/main.ts';
 import { listBlocked } from '../../temporal/blocked.ts';
-import { findClusterId, refuseOtherClusters, showControllers, watchForOtherClusters } from '../../temporal/clusters.ts';
+import {
+  type ClusterCheck,
+  findClusterId,
+  refuseOtherClusters,
+  showControllers,
+  watchForOtherClusters,
+} from '../../temporal/clusters.ts';
 import { connectClient } from '../../temporal/connection.ts';
 import { keepConnected } from '../../temporal/live-connection.ts';
+import { findLastSweep } from '../../temporal/past-sweeps.ts';
+import { untilTemporalAnswers } from '../../temporal/patience.ts';
 import { startPausableWorkers } from '../../temporal/pausable-workers.ts';
 import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
 import { readBacklog } from '../../temporal/task-queues.ts';
@@ -21,6 +29,7 @@ import { temporalServer } from '../temporal-server.ts';
 import { watchBlocked } from './blocked.ts';
 import { type Backlog, countChanges, showStanding } from './controller-metrics.ts';
 import { leasesForWorkers, startLeadership } from './election.ts';
+import { watchLastSweep } from './last-sweep.ts';
 import { observeQueues, observeWatches } from './queue-metrics.ts';
 import type { Component, ComponentDeps } from './serve.ts';
 import { countFailedRuns, countWork, showPauses } from './worker-metrics.ts';
@@ -33,14 +42,22 @@ export async function startControllersComponent(
   const { control, target, logger } = deps;
   const installation = options.installation ?? options.namespace;
   const { namespace: temporalNamespace } = temporalServer(options);
-  const live = await keepConnected({ readServer: () => temporalServer(options), open: connectClient, logger });
+  const { stopping } = deps;
+  const live = await keepConnected({
+    readServer: () => temporalServer(options),
+    open: connectClient,
+    stopping,
+    logger,
+  });
   const { connection } = live;
+  const endWatch = deps.temporal.watch(live);
   const clusterId = await findClusterId(control, options.namespace, logger);
   const check = { namespace: temporalNamespace, installation, clusterId };
-  await refuseOtherClusters(connection, check);
-  await ensureSearchAttributes(connection, temporalNamespace);
+  await prepareTemporal(connection, check, deps);
   const client = new Client({ connection, namespace: temporalNamespace });
   const leadership = startLeadership(options, deps);
+  const sweepPeriodSeconds = options.machineSafetyOrphanVmsPeriod;
+  const lastSweep = watchLastSweep(() => findLastSweep({ client, name: installation }));
   const countFailedRun = countFailedRuns(deps.registry);
   const controllers = startControllers({
     control,
@@ -49,7 +66,7 @@ export async function startControllersComponent(
     dialect: dialectName,
     namespace: options.namespace,
     defaults: machineLimits(options, deps),
-    sweepPeriodSeconds: options.machineSafetyOrphanVmsPeriod,
+    sweepPeriodSeconds,
     interruptionPeriodSeconds: options.interruptionCheckPeriod,
     freezeLimits: { safetyUp: options.safetyUp, safetyDown: options.safetyDown },
     keepsAutoscalerAway: options.autoscalerScaledownAnnotationDuringRollout,
@@ -67,6 +84,8 @@ export async function startControllersComponent(
     countScrapeFailure: deps.countScrapeFailure,
     objects: controllers.objects,
     blocked: watchBlocked(() => listBlocked({ client, name: installation })),
+    sweeps: sweepPeriodSeconds > 0 ? lastSweep : async () => [],
+    sweepPeriodSeconds,
     backlogs: () => readBacklogs(connection, temporalNamespace, installation, controllers.providers),
   });
   const { address, fleetPort: port, allowedHosts, temporalUi } = options;
@@ -95,6 +114,7 @@ export async function startControllersComponent(
       await controllers.stop();
       // Last: nothing acts any more.
       await leadership.stop();
+      endWatch();
       await live.close();
     },
   };
@@ -140,13 +160,14 @@ export async function startWorkersComponent(
   const live = await keepConnected({
     readServer: () => temporalServer(options),
     open: (server) => connectWorkers(server, logger),
+    stopping: deps.stopping,
     logger,
   });
   const { connection } = live;
+  const endWatch = deps.temporal.watch(live);
   const clusterId = await findClusterId(control, options.namespace, logger);
   const check = { namespace: temporalNamespace, installation, clusterId };
-  await refuseOtherClusters(connection, check);
-  await ensureSearchAttributes(connection, temporalNamespace);
+  await prepareTemporal(connection, check, deps);
   const workersOptions = {
     connection,
     live,
@@ -203,9 +224,23 @@ export async function startWorkersComponent(
       otherClusters.stop();
       await workers.stop();
       await leases.close();
+      endWatch();
       await live.close();
     },
   };
+}
+
+/** What has to be so before anything works; waits while Temporal is away. */
+async function prepareTemporal(
+  connection: ConnectionLike,
+  check: ClusterCheck,
+  { stopping, logger }: ComponentDeps,
+): Promise<void> {
+  const prepare = async () => {
+    await refuseOtherClusters(connection, check);
+    await ensureSearchAttributes(connection, check.namespace);
+  };
+  await untilTemporalAnswers(prepare, { stopping, logger });
 }
 
 /** By how much the clocks of two clusters may differ, s. Kubernetes backdates certificates by as much. */

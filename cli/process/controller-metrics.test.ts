@@ -8,7 +8,7 @@ const labelNames = ['pool'];
 const dialect = {
   metrics: {
     ofObjects: [],
-    ofMachines: (['gauge', 'counter'] as const).map((type) => ({
+    ofMachines: (['gauge', 'counter', 'histogram'] as const).map((type) => ({
       ...{ name: `last_${type}`, help: 'Test.', type, labelNames },
       sampleOf: ({ object }: MachineChange) => ({ labels: { pool: object.metadata.name }, value: 2 }),
     })),
@@ -26,7 +26,8 @@ it('ends the series of what is gone, but not while that is unknown, and counts a
   let objects: WatchedObjects | undefined;
   const note = countChanges(registry, dialect, () => objects);
   const change = (name: string) => note({ previous: machine(name), object: machine(name), isGone: false, nowMs: 0 });
-  const read = async () => (await registry.metrics()).split('\n').filter((line) => line.startsWith('last'));
+  const read = async () =>
+    (await registry.metrics()).split('\n').filter((line) => /^last_(gauge|counter|histogram_sum)/.test(line));
   change('a');
   change('b');
   change('b');
@@ -36,10 +37,13 @@ it('ends the series of what is gone, but not while that is unknown, and counts a
     'last_gauge{pool="b"} 2',
     'last_counter{pool="a"} 2',
     'last_counter{pool="b"} 4',
+    'last_histogram_sum{pool="a"} 2',
+    'last_histogram_sum{pool="b"} 4',
   ];
   expect(await read()).toEqual(all);
   objects = { machines: [machine('a')], sets: [], deployments: [], isFrozen: false };
-  expect(await read()).toEqual(['last_gauge{pool="a"} 2', 'last_counter{pool="a"} 2']);
+  const left = ['last_gauge{pool="a"} 2', 'last_counter{pool="a"} 2', 'last_histogram_sum{pool="a"} 2'];
+  expect(await read()).toEqual(left);
 
   objects = { ...objects, machines: [machine('a'), machine('b')] };
   change('b');

@@ -1,8 +1,9 @@
 /** The metrics of controllers. */
-import { Counter, Gauge, type Registry } from 'prom-client';
+import { Counter, Gauge, Histogram, type Registry } from 'prom-client';
 import type { Dialect } from '../../api/dialect.ts';
 import type { MachineChange, ObjectMetric, Sample, WatchedObjects } from '../../api/metrics.ts';
 import type { BlockedGroup } from './blocked.ts';
+import type { SweepStanding } from './last-sweep.ts';
 import type { ScrapeKind } from './metrics.ts';
 
 /** What the controllers say of themselves at each scrape. */
@@ -14,6 +15,10 @@ export interface ControllerFacts {
   backlogs(): Promise<readonly Backlog[]>;
   /** What is blocked, by type of workflow and cause. May throw. */
   blocked(): Promise<readonly BlockedGroup[]>;
+  /** The last sweep; none where there is no Schedule of sweeps. May throw. */
+  sweeps(): Promise<readonly SweepStanding[]>;
+  /** Pause between two sweeps; 0: there is no Schedule. */
+  readonly sweepPeriodSeconds: number;
   countScrapeFailure(kind: ScrapeKind): void;
 }
 
@@ -29,7 +34,7 @@ export interface Backlog {
 export function showStanding(
   registry: Registry,
   { metrics }: Dialect,
-  { isLeader, objects, backlogs, blocked, countScrapeFailure }: ControllerFacts,
+  { isLeader, objects, backlogs, blocked, sweeps, sweepPeriodSeconds, countScrapeFailure }: ControllerFacts,
 ): void {
   const ask = askWhileLeading({ isLeader, countScrapeFailure });
   new Gauge({
@@ -72,6 +77,33 @@ export function showStanding(
       for (const { type, cause, longestSeconds } of found) this.set({ type, cause }, longestSeconds);
     },
   });
+  new Gauge({
+    name: 'millwright_sweep_period_seconds',
+    help: 'Pause between two sweeps of the Schedule; 0: there is no Schedule.',
+    registers: [registry],
+    collect() {
+      this.set(sweepPeriodSeconds);
+    },
+  });
+  const showSweep = (name: string, help: string, valueOf: (sweep: SweepStanding) => number) =>
+    new Gauge({
+      ...{ name, help, registers: [registry] },
+      async collect() {
+        const [last] = await ask('sweeps', sweeps);
+        if (last === undefined) this.remove();
+        else this.set(valueOf(last));
+      },
+    });
+  showSweep(
+    'millwright_sweep_age_seconds',
+    'How long ago the last sweep has completed, dry runs left out; if Temporal knows none, since these controllers lead. Only with a Schedule.',
+    ({ ageSeconds }) => ageSeconds,
+  );
+  showSweep(
+    'millwright_sweep_unlisted_sources',
+    'Classes whose clouds the last completed sweep could not list. Only with a Schedule.',
+    ({ unlisted }) => unlisted,
+  );
   showObjects(registry, metrics?.ofObjects ?? [], objects);
 }
 
@@ -110,6 +142,9 @@ function showObjects(
   }
 }
 
+/** Of what takes a machine minutes to hours, s. */
+const buckets = [30, 60, 120, 180, 300, 600, 1_200, 1_800, 3_600, 7_200, 6 * 3_600];
+
 /**
  * Registers what is counted of changes of Machines. The answer is to be called with each.
  * @param objects asked at each scrape; undefined: unknown, and no series ends
@@ -138,10 +173,16 @@ export function countChanges(
         for (const labels of takeEnded(known)) metric.remove(labels);
       },
     };
-    const metric = type === 'gauge' ? new Gauge(configuration) : new Counter(configuration);
+    const metric =
+      type === 'histogram'
+        ? new Histogram({ ...configuration, buckets })
+        : type === 'gauge'
+          ? new Gauge(configuration)
+          : new Counter(configuration);
     return ({ labels, value }: Sample) => {
       known.set(JSON.stringify(labels), labels);
-      if (metric instanceof Gauge) metric.set(labels, value);
+      if (metric instanceof Histogram) metric.observe(labels, value);
+      else if (metric instanceof Gauge) metric.set(labels, value);
       else metric.inc(labels, value);
     };
   });

@@ -13,7 +13,7 @@ export interface Metrics {
 }
 
 /** Parts of a scrape that others have to answer. */
-export type ScrapeKind = 'backlogs' | 'blocked' | 'sdk';
+export type ScrapeKind = 'backlogs' | 'blocked' | 'sweeps' | 'sdk';
 
 /** HTTP methods of what is not read. */
 const methods: Readonly<Record<string, string>> = { create: 'POST', patch: 'PATCH', delete: 'DELETE', evict: 'POST' };
@@ -53,7 +53,7 @@ export function createMetrics(readSdkMetrics: () => Promise<string>): Metrics {
   });
   const scrapeFailures = new Counter({
     name: 'mcm_misc_scrape_failure_total',
-    help: 'Parts of a scrape that were not answered: backlogs and blocked by Temporal, sdk by its SDK in this process.',
+    help: 'Parts of a scrape that were not answered: backlogs, blocked and sweeps by Temporal, sdk by its SDK in this process.',
     ...{ labelNames: ['kind'], registers: [registry] },
   });
   const countScrapeFailure = (kind: ScrapeKind) => scrapeFailures.inc({ kind });

@@ -4,6 +4,7 @@ import type { Registry } from 'prom-client';
 import type { KubeClient, RequestObservation } from '../../kube/client.ts';
 import { onlyKnownCluster } from '../../kube/known-cluster.ts';
 import { createNoCluster } from '../../kube/no-cluster.ts';
+import { reasonOf } from '../../temporal/connection.ts';
 import { readSdkMetrics } from '../../temporal/worker-connection.ts';
 import type { serverFlags } from '../flag-groups.ts';
 import { isOneCluster } from '../kubeconfig.ts';
@@ -12,6 +13,7 @@ import { connectCluster, hasNoTarget } from '../servers.ts';
 import { startHttp } from './http.ts';
 import { createLogger } from './logger.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
+import { createTemporalHealth, type TemporalHealth } from './temporal-health.ts';
 
 /** What components share. */
 export interface ComponentDeps {
@@ -24,6 +26,10 @@ export interface ComponentDeps {
   /** Metrics of the process. */
   readonly registry: Registry;
   readonly countScrapeFailure: Metrics['countScrapeFailure'];
+  /** Has to hear of each connection to Temporal. */
+  readonly temporal: TemporalHealth;
+  /** Aborted when the process ends. */
+  readonly stopping: AbortSignal;
 }
 
 /** The running controllers or workers. */
@@ -45,7 +51,8 @@ const endsWithinMs = 28_000;
 /**
  * Starts the components in order and serves until SIGTERM or SIGINT. Then /readyz fails, and everything stops in
  * reverse order: components, clients of the clusters, HTTP. A second signal ends the process at once with code 1.
- * Throws an Error of one line when a server does not answer at the start or a component ends by itself.
+ * Waits for Temporal. Logs why, and throws an Error without a message, when it cannot start, for example because a
+ * cluster does not answer, and when a component ends by itself.
  * @param warnings lines about the command line, for the log
  */
 export async function serve(
@@ -58,12 +65,14 @@ export async function serve(
   for (const warning of warnings) logger.warn({}, warning);
   const metrics = createMetrics(readSdkMetrics);
   const { registry, countScrapeFailure } = metrics;
+  const temporal = createTemporalHealth(registry);
+  const ending = new AbortController();
   const signal = untilSignal(logger);
   const components: Component[] = [];
   /** Stops what was started, in reverse order. */
   const stops: (() => Promise<void>)[] = [];
   let missing = () => ['start'];
-  const details = () => Object.assign({}, ...components.map((component) => component.details?.()));
+  const details = () => Object.assign(temporal.details(), ...components.map((component) => component.details?.()));
 
   async function connect(cluster: 'control' | 'target'): Promise<KubeClient> {
     const onRequest = (request: RequestObservation) => metrics.observeRequest(cluster, request);
@@ -86,7 +95,8 @@ export async function serve(
     const control = await connect('control');
     const target = await connectTarget(control);
     for (const startComponent of startComponents) {
-      const component = await startComponent({ control, target, logger, command, registry, countScrapeFailure });
+      const shared = { control, target, logger, command, registry, countScrapeFailure };
+      const component = await startComponent({ ...shared, temporal, stopping: ending.signal });
       components.push(component);
       stops.push(component.stop);
     }
@@ -101,14 +111,18 @@ export async function serve(
   const starting = start();
   starting.catch(() => undefined); // thrown below, unless a signal came first
   try {
-    await Promise.race([starting, signal]);
+    await Promise.race([starting, signal]).catch((error: unknown) => {
+      logger.fatal({ reason: reasonOf(error) }, 'ending: the process cannot start');
+      throw new Error('', { cause: error }); // the command prints nothing more
+    });
     await Promise.race([signal, ...components.flatMap(({ failed }) => failed ?? [])]).catch((err: unknown) => {
       // Logged now: stopping may take a while.
       logger.error({ err }, 'ending because of a failure');
-      throw err;
+      throw new Error('', { cause: err });
     });
   } finally {
     missing = () => ['the process is ending'];
+    ending.abort();
     setTimeout(() => {
       logger.fatal({}, `ending: not everything stopped within ${endsWithinMs / 1000} s`);
       process.exit(1);

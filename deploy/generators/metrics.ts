@@ -4,6 +4,7 @@ import { dialect } from '../../cli/dialect.ts';
 import { countChanges, showStanding } from '../../cli/process/controller-metrics.ts';
 import { createMetrics } from '../../cli/process/metrics.ts';
 import { observeQueues, observeWatches } from '../../cli/process/queue-metrics.ts';
+import { createTemporalHealth } from '../../cli/process/temporal-health.ts';
 import { countFailedRuns, countWork, showPauses } from '../../cli/process/worker-metrics.ts';
 
 /** Content of docs/reference/metrics.md. */
@@ -13,7 +14,7 @@ export function metricsDoc(): string {
   const none = async () => [];
   showStanding(controllers, dialect, {
     ...{ isLeader: () => false, objects: () => undefined },
-    ...{ backlogs: none, blocked: none, countScrapeFailure: () => undefined },
+    ...{ backlogs: none, blocked: none, sweeps: none, sweepPeriodSeconds: 0, countScrapeFailure: () => undefined },
   });
   observeQueues(controllers);
   observeWatches(controllers);
@@ -21,6 +22,8 @@ export function metricsDoc(): string {
   const workers = new Registry();
   countWork(workers);
   showPauses(workers, () => false);
+  const { registry: every } = createMetrics(async () => '');
+  createTemporalHealth(every);
   return `<!-- Made from cli/process and api/gardener/metrics.ts by \`npm run generate\`. Do not edit. -->
 # Metrics
 
@@ -48,7 +51,7 @@ ${tableOf(workers)}
 
 Besides the usual ones of a Node.js process, \`process_*\` and \`nodejs_*\`:
 
-${tableOf(createMetrics(async () => '').registry)}
+${tableOf(every)}
 
 ## Temporal's SDK
 

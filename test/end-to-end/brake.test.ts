@@ -7,6 +7,7 @@ import { machineClasses, machines } from '../../api/gardener/resources.ts';
 import { names as ownNames } from '../../api/names.ts';
 import { events, namespaces, secrets } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
+import { findLastSweep } from '../../temporal/past-sweeps.ts';
 import { sweepIdFor } from '../../temporal/schedules.ts';
 import { type FaultProxy, startFaultProxy, statusBody } from '../faults/proxy.ts';
 import { fromSetup, type Installation, plainSecret, startInstallation } from '../support/installation.ts';
@@ -78,6 +79,14 @@ describe('many orphans', () => {
     const query = `MillwrightInstallation = '${namespace}' AND MillwrightBlockedOn = 'Brake'`;
     await until('Temporal lists it', async (see) => see(await temporal.workflow.count(query)).count === 1);
     expect(await cloud.stats()).toMatchObject({ deletes: 0 });
+    const stuck = await millwright.command('stuck');
+    expect(stuck).toMatchObject({
+      code: 0,
+      output: expect.stringContaining('waits for approval: there are 4 orphans'),
+    });
+    expect(stuck.output).toContain(
+      `To unblock: Approve what may be deleted: millwright sweep approve <id>... -n ${namespace}`,
+    );
     const [reported, ...more] = await until('an Event says so', async (see) => {
       const { items } = see(await control.list(events, { namespace }));
       const found = items.filter(({ reason }) => reason === 'OrphansHeld');
@@ -116,6 +125,8 @@ describe('many orphans', () => {
     expect((await approve(millwright, ids[3]!)).code).toBe(0);
     expect(await vmIds(millwright)).toEqual([]);
     await untilListed('Completed', 2);
+    const last = await findLastSweep({ client: temporal, name: namespace });
+    expect(last).toEqual({ unlisted: 0, completedMs: expect.closeTo(Date.now(), -5) });
     await makeVm(millwright, 'e');
     await untilOld(millwright);
     expect((await sweep(millwright)).report.groups[0]).toMatchObject({ deleted: { count: 1 } });

@@ -135,7 +135,7 @@ describe('[mcm 4] what no schema refuses changes no machine and says why', () =>
     await millwright.untilMachines(0, '');
   });
 
-  it('as the provider of a class, whose Machine can be deleted, and whose name stops no sweep of other classes', async () => {
+  it('as the provider of a class, whose Machine can be deleted, and which stops no sweep of other classes, as large ones do not', async () => {
     const provider = 'x'.repeat(1_100); // Temporal refuses a task queue of that name
     await untilAccepted(() => millwright.createClass('long', { provider }));
     const ref = await millwright.createMachine('of-long', { class: { kind: 'MachineClass', name: 'long' } });
@@ -143,10 +143,13 @@ describe('[mcm 4] what no schema refuses changes no machine and says why', () =>
       const { lastOperation } = see(await millwright.control.get(machines, ref)).status ?? {};
       return lastOperation?.description?.includes('provider has 1100 characters, and 200 is the most');
     });
+    const large = ['large-1', 'large-2', 'large-3'];
+    for (const name of large) await millwright.createClass(name, { providerSpec: { text: 'x'.repeat(900_000) } });
     const { report } = await sweep(millwright, '--dry-run');
-    expect(report.groups.find(({ sources }) => sources.includes('long'))?.error).toMatchObject({
-      code: 'InvalidArgument',
-    });
+    const errorOf = (name: string) => report.groups.find(({ sources }) => sources.includes(name))?.error;
+    expect(errorOf('long')).toMatchObject({ code: 'InvalidArgument' });
+    const message = expect.stringContaining('providerSpec has 900011 bytes as JSON');
+    for (const name of large) expect(errorOf(name)).toEqual({ code: 'InvalidArgument', message });
     expect(report.groups.find(({ sources }) => sources.includes('small'))).not.toHaveProperty('error');
 
     await millwright.control.delete(machines, ref);

@@ -157,7 +157,9 @@ describe('two processes of one installation', () => {
     await millwright.untilMachines(2, 'Running');
 
     const waitsFor = { lease: metadata.name, holder: spec?.holderIdentity };
-    expect([readiness.status, await readiness.json()]).toEqual([200, { missing: [], leader: false, waitsFor }]);
+    const temporal = { reachable: true, lastAnswerAgeSeconds: expect.any(Number) };
+    const answer = [readiness.status, await readiness.json()];
+    expect(answer).toEqual([200, { missing: [], temporal, leader: false, waitsFor }]);
     expect(ofStandby).toMatch(/^millwright_leader 0$/m);
     expect(ofStandby).not.toMatch(/^mcm_machine_items_total /m);
     for (const withoutWorker of [ofLeader, ofStandby]) expect(withoutWorker).not.toMatch(/^temporal_|"sdk"/m);

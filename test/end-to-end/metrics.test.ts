@@ -242,7 +242,7 @@ describe('the metrics of machine-controller-manager', () => {
 
   it('are those that alerts ask for', () => {
     const asked = readFileSync(`${monitoring}alerts.yaml`, 'utf8').matchAll(/\b((?:mcm|millwright|temporal)_\w+)\{?/g);
-    const names = new Set([...asked].map(([, name = '']) => name.replace(/_count$/, '')));
+    const names = new Set([...asked].map(([, name = '']) => name.replace(/_(count|bucket)$/, '')));
     const unknown = [...names].filter((name) => !scrapes.at(-1)?.includes(`\n# TYPE ${name} `));
 
     expect(unknown.filter((name) => !onlyAfterMistakes.includes(name))).toEqual([]);

@@ -7,6 +7,7 @@ import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { json } from 'node:stream/consumers';
+import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Client } from '@temporalio/client';
 import { gardener } from '../../api/gardener/index.ts';
@@ -14,17 +15,21 @@ import { finalizers } from '../../api/gardener/names.ts';
 import { machineDeployments, machines } from '../../api/gardener/resources.ts';
 import { refOf } from '../../controllers/objects.ts';
 import { freePort } from '../../deploy/local/ports.ts';
+import { findServer } from '../../deploy/local/servers.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { startWorkflow } from '../../temporal/workflows.ts';
 import { type SeenRequest, startFaultProxy } from '../faults/proxy.ts';
+import { startTcpProxy, type TcpProxy } from '../faults/tcp-proxy.ts';
 import { newNamespace, testClient, testKubeconfig } from '../support/kube.ts';
 import { type MillwrightOptions, type Process, startMillwright, startProcess } from '../support/millwright.ts';
+import { testRules } from '../support/promtool.ts';
 import { connectTemporal } from '../support/temporal.ts';
 import { until } from '../support/until.ts';
 
 const temporalAddress = process.env.MILLWRIGHT_TEST_TEMPORAL_ADDRESS ?? '';
 const servers = ['--target-kubeconfig', testKubeconfig(), '--temporal-address', temporalAddress];
+const alertsFile = fileURLToPath(new URL('../../deploy/chart/monitoring/alerts.yaml', import.meta.url));
 const folder = mkdtempSync(join(tmpdir(), 'millwright-process-test-'));
 const running: Process[] = [];
 let client: KubeClient;
@@ -215,15 +220,13 @@ describe('a process that serves', () => {
     }
   });
 
-  it('prints in one line which server does not answer, and by which flag it was found', async () => {
+  it('logs in one line what keeps it from starting, and by which flag that was found', async () => {
     const nobody = `127.0.0.1:${await freePort()}`;
     const target = ['--port', '0', '--target-kubeconfig', testKubeconfig()];
     const absent = await kubeconfigOf('absent', `https://${nobody}`, 'any');
     const refused = await kubeconfigOf('refused', client.server, 'wrong');
 
     const outcomes = await Promise.all([
-      outcomeOf(['worker', ...target, '--temporal-address', nobody]),
-      outcomeOf(['controllers', ...target, '--temporal-address', nobody]),
       outcomeOf(['worker', ...servers, '--port', '0', '--temporal-namespace', 'nowhere']),
       outcomeOf(['worker', ...target, '--control-kubeconfig', '/no/such/file']),
       outcomeOf(['worker', ...target, '--control-kubeconfig', absent]),
@@ -232,10 +235,8 @@ describe('a process that serves', () => {
     ]);
 
     expect(outcomes.map(({ code }) => code)).toEqual(outcomes.map(() => 1));
-    const lines = outcomes.map(({ output }) => output.trim().split('\n').slice(1));
+    const lines = outcomes.map(({ output }) => output.trim().split('\n').slice(1).map(toReason));
     expect(lines).toEqual([
-      [expect.stringMatching(`^Temporal does not answer at ${nobody} .* correct --temporal-address`)],
-      [expect.stringMatching(`^Temporal does not answer at ${nobody} .* correct --temporal-address`)],
       [expect.stringMatching(`^Temporal at ${temporalAddress} has no namespace 'nowhere'.* --temporal-namespace`)],
       ['--control-kubeconfig: kubeconfig /no/such/file cannot be read: give the path of a readable YAML or JSON file'],
       [expect.stringMatching(`^the control cluster https://${nobody} does not answer .* correct --control-kubeconfig`)],
@@ -247,6 +248,62 @@ describe('a process that serves', () => {
       [expect.stringMatching('^--target-kubeconfig: KUBERNETES_SERVICE_HOST is not set')],
     ]);
   });
+});
+
+/** Why a process ends, by the line of its log that says so. */
+function toReason(line: string): unknown {
+  const { level, msg, reason } = JSON.parse(line);
+  expect([level, msg]).toEqual(['fatal', 'ending: the process cannot start']);
+  return reason;
+}
+
+describe.each(['worker', 'controllers'])('millwright %s without Temporal', (command) => {
+  const proxies: TcpProxy[] = [];
+  beforeAll(() => findServer('promtool'), 900_000); // where it has to be built
+  afterEach(() => Promise.all(proxies.splice(0).map((proxy) => proxy.close())));
+
+  it('waits for it unready, works once it is there, and shows when it is gone again, which an alert reports', async () => {
+    const proxy = await startTcpProxy(temporalAddress);
+    proxies.push(proxy);
+    await proxy.goDown();
+    const args = [command, '-n', namespace, ...servers.slice(0, 2), '--temporal-address', proxy.address];
+    const millwright = startProcess([...args, '--address', '127.0.0.1', '--port', '0', '--leader-elect=false']);
+    running.push(millwright);
+    const url = await until('it serves', (see) => /"url":"([^"]+)"/.exec(see(millwright.logs()))?.[1]);
+    const ask = async (path: string) => fetch(`${url}${path}`);
+    const scrape = async () => (await ask('/metrics')).text();
+
+    const waiting = await until('it says what it waits for', (see) =>
+      see(millwright.logs())
+        .split('\n')
+        .find((line) => line.includes('"waiting for Temporal"')),
+    );
+    expect(JSON.parse(waiting).reason).toContain(`Temporal does not answer at ${proxy.address}`);
+    expect((await ask('/readyz')).status).toBe(503);
+    await expectAlert('MillwrightTemporalUnreachable', await scrape(), true);
+
+    await proxy.comeUp();
+    await until('it is ready', async (see) => see(await ask('/readyz')).status === 200);
+    await expectAlert('MillwrightTemporalUnreachable', await scrape(), false);
+
+    await proxy.goDown();
+    await until('it notices the outage', async (see) =>
+      see(await scrape()).includes('\nmillwright_temporal_reachable 0'),
+    );
+    expect(await (await ask('/readyz')).json()).toMatchObject({ missing: [], temporal: { reachable: false } });
+    await expectAlert('MillwrightTemporalUnreachable', await scrape(), true);
+
+    expect(await millwright.kill('SIGTERM')).toEqual({ code: 0, signal: null });
+  });
+
+  /** Whether an alert fires where the series of a scrape stay as they are for a quarter of an hour. */
+  async function expectAlert(alert: string, scraped: string, fires: boolean): Promise<void> {
+    const lines = [...scraped.matchAll(/^(millwright_\w+(?:\{.*\})?) (\S+)$/gm)];
+    const input_series = lines.map(([, series = '', value = '']) => ({ series, values: `${value}x20` }));
+    const query = `count(ALERTS{alertname="${alert}", alertstate="firing"}) or vector(0)`;
+    const expected = { expr: query, eval_time: '15m', exp_samples: [{ labels: '{}', value: fires ? 1 : 0 }] };
+    await testRules([{ name: alert, interval: '1m', input_series, promql_expr_test: [expected] }], alertsFile);
+  }
 });
 
 describe('millwright describe', () => {

@@ -13,19 +13,25 @@ interface Alert {
   readonly annotations: { readonly summary: string; readonly description: string; readonly runbook_url: string };
 }
 
+interface Indicator {
+  readonly record: string;
+}
+
 const root = fileURLToPath(new URL('../../', import.meta.url));
 const file = `${root}deploy/chart/monitoring/alerts.yaml`;
 const rules = readFileSync(file, 'utf8');
-const { groups } = parse(rules) as { readonly groups: readonly { readonly rules: readonly Alert[] }[] };
-const alerts = groups.flatMap((group) => group.rules);
+const { groups } = parse(rules) as { readonly groups: readonly { readonly rules: readonly (Alert | Indicator)[] }[] };
+const all = groups.flatMap((group) => group.rules);
+const alerts = all.filter((rule) => 'alert' in rule);
+const indicators = all.filter((rule) => 'record' in rule).map(({ record }) => record);
 
 beforeAll(() => findServer('promtool'), 900_000); // where it has to be built
 
-/** Half an hour of minutes with the same value, and with a counter that grows by `step` a minute. */
-const steady = (series: string, value: number): InputSeries => ({ series, values: `${value}x120` });
-const growing = (series: string, step: number): InputSeries => ({ series, values: `0+${step}x120` });
+/** Hours of minutes with the same value, and with a counter that grows by `step` a minute. */
+const steady = (series: string, value: number): InputSeries => ({ series, values: `${value}x200` });
+const growing = (series: string, step: number): InputSeries => ({ series, values: `0+${step}x200` });
 /** Seconds that grow as time does, from `value` on. */
-const waiting = (series: string, value = 0): InputSeries => ({ series, values: `${value}+60x120` });
+const waiting = (series: string, value = 0): InputSeries => ({ series, values: `${value}+60x200` });
 
 const allFail = '100% of the calls of provider aws have failed. `millwright stuck` shows the last error of the cloud.';
 const pod = 'job="millwright",instance="10.0.0.1:10258",pod="millwright-0"';
@@ -41,6 +47,13 @@ const taskFailed = (reason: string) =>
 const backlog = `millwright_task_queue_backlog{${pod},installation="shoot",queue="shoot.drain",kind="activity"}`;
 const leader = `millwright_leader{${pod}}`;
 const inNamespace = (namespace: string, series: string) => series.replace('}', `,namespace="${namespace}"}`);
+const paused = `millwright_workers_paused{${pod}}`;
+const expiry = `millwright_temporal_certificate_expiry_timestamp_seconds{${pod}}`;
+const throttled = `millwright_cloud_requests_throttled_total{${pod},provider="aws",endpoint="ec2",credentials="a"}`;
+const sweepAge = `millwright_sweep_age_seconds{${pod}}`;
+const sweepPeriod = `millwright_sweep_period_seconds{${pod}}`;
+const unlisted = `millwright_sweep_unlisted_sources{${pod}}`;
+const reachable = `millwright_temporal_reachable{${pod}}`;
 const age = `millwright_watch_age_seconds{${pod},watch="nodes"}`;
 
 interface Case {
@@ -123,6 +136,19 @@ const cases: readonly Case[] = [
     series: [{ series: failed('Unavailable'), values: '0x5 1+1x5 5x60' }, growing(succeeded, 1)],
   },
   {
+    ...{ alert: 'MillwrightProviderThrottled', when: 'ten requests a minute are throttled', at: '30m' },
+    series: [growing(throttled, 10)],
+    fires: {
+      labels: { provider: 'aws', endpoint: 'ec2' },
+      description:
+        'Provider aws has throttled more than 6 requests a minute at ec2 for a quarter of an hour, so machines wait. Raise the quota for requests, or find out who else uses it.',
+    },
+  },
+  {
+    ...{ alert: 'MillwrightProviderThrottled', when: 'some are, now and then', at: '60m' },
+    series: [growing(throttled, 2)],
+  },
+  {
     ...{ alert: 'MillwrightProviderWithoutWorker', when: 'machines wait for one', at: '6m' },
     series: [waiting(longest('ProviderWorker'))],
     fires: {
@@ -143,6 +169,34 @@ const cases: readonly Case[] = [
   {
     ...{ alert: 'MillwrightSweepBraked', when: 'a sweep waits for its cloud', at: '60m' },
     series: [steady(blocked('CloudApi', 'orphanSweep'), 1)],
+  },
+  {
+    ...{ alert: 'MillwrightSweepsDoNotComplete', when: 'one is due every half hour and none completes', at: '157m' },
+    series: [waiting(sweepAge, 60), steady(sweepPeriod, 1_800)],
+    fires: {
+      description:
+        'The last sweep has completed 2h 38m 0s ago. Meanwhile no orphan and no deleted class goes. `millwright stuck` says what a sweep waits for.',
+    },
+  },
+  {
+    ...{ alert: 'MillwrightSweepsDoNotComplete', when: 'one waits at the brake', at: '170m' },
+    series: [waiting(sweepAge), steady(sweepPeriod, 1_800), steady(blocked('Brake', 'orphanSweep'), 1)],
+  },
+  {
+    ...{ alert: 'MillwrightSweepsDoNotComplete', when: 'there is no Schedule of sweeps', at: '170m' },
+    series: [waiting(sweepAge), steady(sweepPeriod, 0)],
+  },
+  {
+    ...{ alert: 'MillwrightClassesNotSwept', when: 'a cloud cannot be listed for an hour', at: '61m' },
+    series: [steady(unlisted, 2)],
+    fires: {
+      description:
+        'Of 2 classes the sweeps cannot list what the cloud has, so orphans there stay. The report of `millwright sweep --dry-run` names the classes and why.',
+    },
+  },
+  {
+    ...{ alert: 'MillwrightClassesNotSwept', when: 'all are listed again', at: '61m' },
+    series: [{ series: unlisted, values: '2x30 0x60' }],
   },
   {
     ...{ alert: 'MillwrightRolloutFailed', when: 'the deadline has passed', at: '2m' },
@@ -188,6 +242,36 @@ const cases: readonly Case[] = [
   {
     ...{ alert: 'MillwrightNoLeader', when: 'one of two leads', at: '60m' },
     series: [steady(leader, 0), steady(`millwright_leader{job="millwright",pod="other"}`, 1)],
+  },
+  {
+    ...{ alert: 'MillwrightTemporalUnreachable', when: 'one of two processes gets no answer', at: '3m' },
+    series: [steady(reachable, 0), steady(`millwright_temporal_reachable{job="millwright",pod="other"}`, 1)],
+    fires: {},
+  },
+  {
+    ...{ alert: 'MillwrightTemporalUnreachable', when: 'it is away for a minute, again and again', at: '60m' },
+    series: [{ series: reachable, values: '1 0 1 0 1 0 1x60' }],
+  },
+  {
+    ...{ alert: 'MillwrightCertificateExpires', when: 'it expires within the day', at: '61m' },
+    series: [steady(expiry, 40_000)],
+    fires: {
+      description:
+        'The certificate that Millwright uses expires in 10h 5m 40s. It reads the files again every 5 s. Renew them; its log says why it does not use them.',
+    },
+  },
+  {
+    ...{ alert: 'MillwrightCertificateExpires', when: 'it is renewed every day', at: '61m' },
+    series: [{ series: expiry, values: '80000x30 200000x60' }],
+  },
+  {
+    ...{ alert: 'MillwrightWorkersPaused', when: 'another system holds a Lease for a quarter of an hour', at: '16m' },
+    series: [steady(paused, 1)],
+    fires: {},
+  },
+  {
+    ...{ alert: 'MillwrightWorkersPaused', when: 'it lets go of it', at: '60m' },
+    series: [{ series: paused, values: '1x10 0x60' }],
   },
   {
     ...{ alert: 'MillwrightTasksWait', when: 'tasks wait for a quarter of an hour', at: '16m' },
@@ -268,6 +352,26 @@ it('are tested with series as processes have them', () => {
     expect([metric, sorted(left)]).toEqual([metric, own]);
   }
 });
+
+it.each(['running', 'replace', 'drain'])(
+  'indicators say how long it takes to %s, and how many are in time',
+  async (what) => {
+    const bucket = (le: string, step: number) =>
+      growing(`millwright_machine_time_to_${what}_seconds_bucket{${pod},le="${le}"}`, step);
+    const inTime = { running: '600', replace: '1800', drain: '3600' }[what] ?? '';
+    const series = [
+      ...[bucket('30', 0), bucket(inTime, 9), bucket('+Inf', 10)],
+      growing(`millwright_machine_time_to_${what}_seconds_count{${pod}}`, 10),
+    ];
+    const [p95 = '', share = ''] = indicators.filter((name) => name.includes(`time_to_${what}`));
+    const sample = (expr: string, value: number) => ({
+      ...{ expr, eval_time: '110m' },
+      exp_samples: [{ labels: `${expr}{job="millwright"}`, value }],
+    });
+    const promql_expr_test = [sample(p95, Number(inTime)), sample(share, 0.9)];
+    await testRules([{ name: what, interval: '1m', input_series: series, promql_expr_test }], file);
+  },
+);
 
 it('are all in docs/how-to/monitor.md', () => {
   const text = readFileSync(`${root}docs/how-to/monitor.md`, 'utf8');

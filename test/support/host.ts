@@ -51,17 +51,28 @@ let loaded: ReturnType<typeof load> | undefined;
 async function load() {
   const { FastSandboxWorker } = await import('../../temporal/fast-sandbox.ts');
   shareWorkflowThread(FastSandboxWorker as unknown as WorkerClass);
-  const [run, options, servers, components, client, config, connection, prometheus] = await Promise.all([
+  const [run, options, servers, components, health, client, config, connection, prometheus] = await Promise.all([
     import('../../cli/commands/serve/command.ts'),
     import('../../cli/options.ts'),
     import('../../cli/temporal-server.ts'),
     import('../../cli/process/components.ts'),
+    import('../../cli/process/temporal-health.ts'),
     import('../../kube/client.ts'),
     import('../../kube/config.ts'),
     import('../../temporal/worker-connection.ts'),
     import('prom-client'),
   ]);
-  return { ...run, ...options, ...servers, ...components, ...client, ...config, ...connection, ...prometheus };
+  return {
+    ...run,
+    ...options,
+    ...servers,
+    ...components,
+    ...health,
+    ...client,
+    ...config,
+    ...connection,
+    ...prometheus,
+  };
 }
 
 /** What the SDK's class of workers keeps to itself. */
@@ -100,12 +111,17 @@ async function start({ namespace, options: given, logFile }: HostRequest): Promi
   });
   // The first connection says where the SDK logs to.
   await (await millwright.connectWorkers(millwright.temporalServer(options), sdkLogger)).close();
+  const registry = new millwright.Registry();
+  const ending = new AbortController();
+  stops.push(async () => ending.abort());
   const deps = {
     ...clients,
     logger,
     command: 'run',
-    registry: new millwright.Registry(),
+    registry,
     countScrapeFailure: () => undefined,
+    temporal: millwright.createTemporalHealth(registry),
+    stopping: ending.signal,
   };
   const components: { missing(): readonly string[] }[] = [];
   for (const startComponent of [millwright.startWorkersComponent, millwright.startControllersComponent]) {

@@ -117,6 +117,7 @@ describe.each(kinds)('a connection for $kind that is kept', ({ kind, open }) => 
 
     await until('the server accepts the call', () => client.workflow.count());
     expect(lastCall(front)).toEqual({ client: 'after', apiKey: 'second' });
+    expect(live.certificateExpiresMs()).toBeGreaterThan(Date.now());
   });
 
   it('keeps the old ones while those in the files are not accepted, and logs that once', async () => {

@@ -99,12 +99,19 @@ const endings = {
  */
 const taskMs = 8_000;
 
+/** The limits of Temporal, bytes. */
+const maxPayloadBytes = 2 * 1024 * 1024;
+const maxMessageBytes = 4 * 1024 * 1024;
+const maxHistoryBytes = 50 * 1024 * 1024;
+
 export class VirtualRun {
   readonly start: RunStart;
   readonly events: HistoryEvent[] = [];
   readonly searchAttributes: Record<string, Payload>;
   readonly activities = new Map<number, VirtualActivity>();
   end: RunEnd | undefined;
+  /** Of all payloads that the workflow and its activities have sent. */
+  #historyBytes = 0;
   readonly #deps: RunDeps;
   readonly #seed: number[];
   readonly #timers = new Map<number, { cancel(): void }>();
@@ -198,6 +205,7 @@ export class VirtualRun {
     if (failed?.failure) throw errorOf(failed.failure);
     const answer = successful?.commands?.[0]?.respondToQuery;
     if (answer?.failed) throw errorOf(answer.failed);
+    this.#checkSize(answer);
     return defaultPayloadConverter.fromPayload(answer?.succeeded?.response ?? {});
   }
 
@@ -337,6 +345,7 @@ export class VirtualRun {
         this.#localActivities.delete(seq);
         if (this.end !== undefined) return;
         this.#localResults += 1;
+        this.#checkSize(result);
         this.#jobs.push({ resolveActivity: { seq, result, isLocal: true } });
         this.#deps.onReady();
       },
@@ -399,8 +408,20 @@ export class VirtualRun {
     this.#deps.onReady();
   }
 
+  /** Temporal refuses larger payloads, larger messages, and longer histories. */
+  #checkSize(sent: unknown): void {
+    const sizes = payloadSizes(sent);
+    const largest = Math.max(0, ...sizes);
+    const all = sizes.reduce((sum, size) => sum + size, 0);
+    this.#historyBytes += all;
+    if (largest <= maxPayloadBytes && all <= maxMessageBytes && this.#historyBytes <= maxHistoryBytes) return;
+    const what = `a payload of ${largest} bytes in a message of ${all} and a history of ${this.#historyBytes}`;
+    this.#deps.onBug(new Error(`${this.start.workflowId}: Temporal refuses ${what}`));
+  }
+
   #apply(commands: readonly Command[]): void {
     for (; this.#localResults > 0; this.#localResults--) this.#note('MARKER_RECORDED');
+    this.#checkSize(commands.filter(({ scheduleLocalActivity }) => !scheduleLocalActivity));
     for (const command of commands) {
       this.#applyOne(command);
       const end = endOf(command);
@@ -456,6 +477,7 @@ export class VirtualRun {
         this.activities.delete(seq);
         if (this.end !== undefined) return;
         if (!this.#isTaskOpen) this.#note('ACTIVITY_TASK_STARTED');
+        this.#checkSize(result);
         this.deliver({ resolveActivity: { seq, result } }, { eventType: 'EVENT_TYPE_ACTIVITY_TASK_COMPLETED' });
       },
     });
@@ -516,6 +538,13 @@ function endOf(command: Command): RunEnd | undefined {
 /** Long numbers of protobuf are objects, or bigint. */
 function textOf(commands: readonly Command[]): string {
   return JSON.stringify(commands, (_, value: unknown) => (typeof value === 'bigint' ? `${value}` : value));
+}
+
+/** Bytes of each payload, wherever it is. */
+function payloadSizes(sent: unknown): number[] {
+  if (typeof sent !== 'object' || sent === null || ArrayBuffer.isView(sent)) return [];
+  if ('data' in sent && ArrayBuffer.isView(sent.data)) return [sent.data.byteLength];
+  return Object.values(sent).flatMap(payloadSizes);
 }
 
 export function errorOf(failure: Failure): Error {

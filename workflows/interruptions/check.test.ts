@@ -4,6 +4,7 @@ import { ApplicationFailure } from '@temporalio/activity';
 import type { InterruptedMachine } from '../../activities/interruptions.ts';
 import type { Place } from '../../api/model/source.ts';
 import { providerTaskQueue } from '../../api/names.ts';
+import { inPortions } from '../../api/payloads.ts';
 import type { Interruption, ListInterruptionsRequest } from '../../api/provider.ts';
 import { workflowId } from '../../api/workflow-id.ts';
 import { setUpWorkflows } from '../../test/support/workflows.ts';
@@ -28,10 +29,13 @@ beforeEach(() => {
 
 const workflows = setUpWorkflows((taskQueue) => ({
   [taskQueue]: {
-    listInterruptible: async () => places,
+    listInterruptible: async (_: unknown, after = '0') => {
+      const [page = [], ...more] = inPortions(places.slice(Number(after)));
+      return { places: page, ...(more.length > 0 && { next: String(Number(after) + page.length) }) };
+    },
     findInterrupted: async (_: unknown, interruptions: readonly Interruption[]) => {
       sought.push(interruptions);
-      return found;
+      return found.filter(({ providerID }) => interruptions.some((each) => each.providerID === providerID));
     },
     observeMachine: async () => {
       throw ApplicationFailure.create({ type: 'Unavailable', message: 'away' });
@@ -84,6 +88,21 @@ describe('interruptionCheck', () => {
     await workflows.advanceUntil(async () => (await signalsOf(machine)).length === 1);
     expect(await signalsOf(machine)).toEqual([['interrupted', interruption('vm-2')]]);
     await machine.terminate();
+  });
+
+  it('asks in portions that are payloads for 1,000 places, and looks for the Machines of 5,000 VMs', async () => {
+    places = Array.from({ length: 1_000 }, (_, i) => placeOf(`${i} ${'x'.repeat(3_000)}`));
+    answer = ({ providerSpec }) => {
+      const place = Number(String(Object(providerSpec).size).split(' ')[0]);
+      if (place >= 100) throw ApplicationFailure.create({ message: 'é'.repeat(1_900), nonRetryable: true });
+      return { items: Array.from({ length: 50 }, (_, i) => interruption(`vm-${place}-${i}-${'x'.repeat(200)}`)) };
+    };
+
+    const { failures } = await check();
+
+    expect(new Set(asked.map(({ providerSpec }) => Object(providerSpec).size)).size).toBe(1_000);
+    expect(sought.map(({ length }) => length)).toEqual([1_000, 1_000, 1_000, 1_000, 1_000]);
+    expect(failures.length).toBeGreaterThan(100);
   });
 
   it('reports an answer that it does not understand', async () => {

@@ -1,8 +1,9 @@
 /** Asks the clouds which VMs they are about to take away, and tells the workflows of their Machines. */
 import { getExternalWorkflowHandle, isCancellation, proxyLocalActivities, workflowInfo } from '@temporalio/workflow';
-import type { InterruptedMachine, InterruptionActivities } from '../../activities/interruptions.ts';
+import type { InterruptedMachine, InterruptionActivities, PlacePage } from '../../activities/interruptions.ts';
 import type { Place } from '../../api/model/source.ts';
 import type { SweepNamespace } from '../../api/model/sweep.ts';
+import { inPortions } from '../../api/payloads.ts';
 import type { Interruption } from '../../api/provider.ts';
 import { workflowId } from '../../api/workflow-id.ts';
 import { type Failure, isActivityFailure, toFailure } from '../calls/failure.ts';
@@ -16,11 +17,16 @@ const kubernetes = proxyLocalActivities<InterruptionActivities>({
   retry: { maximumAttempts: 2, initialInterval: '200 ms' },
 });
 
+/** Most VMs whose Machines are looked for in one call: the answer is a payload, too. */
+const maxAsked = 1_000;
+/** Most names, and most failures, of a report. */
+const maxReported = 500;
+
 /** What came of a check, for people. */
 export interface InterruptionReport {
-  /** Names of the Machines whose workflows were told. */
+  /** Names of Machines whose workflows were told, the first 500. */
   readonly told: readonly string[];
-  /** What could not be asked. The next check asks again. */
+  /** What could not be asked, the first 500. The next check asks again. */
   readonly failures: readonly Failure[];
 }
 
@@ -32,19 +38,36 @@ export async function interruptionCheck(of: SweepNamespace): Promise<Interruptio
   const failures: Failure[] = [];
   try {
     const found: Interruption[] = [];
-    await inParallel(await kubernetes.listInterruptible(of), async (place) => {
+    await inParallel(await listPlaces(of), async (place) => {
       const failure = await listAll(place, found);
       if (failure !== undefined) failures.push(failure);
     });
-    const interrupted = found.length === 0 ? [] : await kubernetes.findInterrupted(of, found);
-    await inParallel(interrupted, async (machine) => {
-      if (await tell(of, machine)) told.push(machine.name);
-    });
+    for (const portion of inPortions(found, maxAsked)) {
+      await inParallel(await kubernetes.findInterrupted(of, portion), async (machine) => {
+        if (await tell(of, machine)) told.push(machine.name);
+      });
+    }
   } catch (error) {
     if (!isActivityFailure(error)) throw error;
     failures.push(toFailure(error));
   }
-  return { told, failures };
+  const [firstTold = []] = inPortions(told, maxReported);
+  const [firstFailures = []] = inPortions(failures, maxReported);
+  return { told: firstTold, failures: firstFailures };
+}
+
+async function listPlaces(of: SweepNamespace): Promise<readonly Place[]> {
+  const places: Place[] = [];
+  let next: string | undefined;
+  do {
+    const answer = await (next === undefined
+      ? kubernetes.listInterruptible(of)
+      : kubernetes.listInterruptible(of, next));
+    const page: PlacePage = Array.isArray(answer) ? { places: answer } : answer; // a list, in histories of 0.1.0
+    places.push(...page.places);
+    next = page.next;
+  } while (next !== undefined);
+  return places;
 }
 
 /** Adds the interruptions in a place to those found. Answers with the failure, if there is one. */

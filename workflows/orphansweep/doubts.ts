@@ -1,10 +1,11 @@
 /** Which orphans may be healthy VMs: their Machines may have been lost, and not deleted. */
 import { patched } from '@temporalio/workflow';
 import type { AskedOrphan, ListedResource } from '../../api/model/sweep.ts';
+import { inPortions } from '../../api/payloads.ts';
 import type { Orphan, SweepPlan } from './plan.ts';
 import { kubernetes, type Sweep, untilAnswered } from './progress.ts';
 
-/** Orphans that are asked about in one call. */
+/** Most orphans that are asked about in one call. */
 const maxAsked = 500;
 
 /** The same plan, with what speaks for each VM. */
@@ -25,8 +26,7 @@ export async function doubtOrphans(sweep: Sweep, orphans: readonly Orphan[]): Pr
   const doubted = new Map<string, Orphan>();
   const vms = orphans.filter(({ resources }) => resources.some(isVm));
   if (vms.length === 0 || !patched('doubts-about-an-orphan')) return doubted;
-  for (let i = 0; i < vms.length; i += maxAsked) {
-    const asked = vms.slice(i, i + maxAsked);
+  for (const asked of inPortions(vms, maxAsked, toAsked)) {
     const answers = await untilAnswered(sweep, () => kubernetes.findDoubts(sweep.input, asked.map(toAsked)));
     for (const [place, orphan] of asked.entries()) {
       const doubts = answers[place] ?? [];

@@ -1,13 +1,14 @@
 /** The brake: a sweep waits until a person has named what goes, and fails when nobody does. */
 import { ApplicationFailure, condition, patched } from '@temporalio/workflow';
 import type { ListedResource, SweepNotice } from '../../api/model/sweep.ts';
+import { inPortions } from '../../api/payloads.ts';
 import type { Group } from './groups.ts';
 import { type HeldOrphan, notApprovedFailure } from './messages.ts';
 import type { HeldSweep, Orphan } from './plan.ts';
-import { approvalLine, kubernetes, nameOf, type Sweep, show, showBlocker, untilAnswered } from './progress.ts';
+import { approvalLine, nameOf, recordNotices, type Sweep, show, showBlocker } from './progress.ts';
 import { toNamed } from './report.ts';
 
-/** Orphans that are listed; what is not cannot be approved. */
+/** Most orphans that are listed; what is not cannot be approved. */
 const maxHeld = 500;
 
 /**
@@ -21,9 +22,10 @@ export async function holdAtBrake(
   seconds: number,
 ): Promise<ReadonlySet<string>> {
   const byKey = new Map(groups.flatMap(({ remove }) => remove).map((orphan) => [orphan.key, toHeld(orphan)]));
-  const held = { reasons, count: byKey.size, orphans: [...byKey.values()].slice(0, maxHeld) };
+  const [orphans = []] = inPortions([...byKey.values()], maxHeld);
+  const held = { reasons, count: byKey.size, orphans };
   const notices = groups.flatMap(({ remove }, i) => noticesOf(sweep, listed[i], remove.length, reasons));
-  await untilAnswered(sweep, () => kubernetes.recordNotices(sweep.input, notices));
+  await recordNotices(sweep, notices);
   const until = new Date(Date.now() + seconds * 1_000).toISOString();
   show(sweep, { doing: 'waiting for approval', candidates: held.count, until, held });
   showBlocker('Brake');
@@ -49,7 +51,7 @@ export async function holdAtBrake(
 
 /** Says on each source who has approved what is deleted there. */
 async function noteApproval(sweep: Sweep, listed: readonly Group[], groups: HeldSweep['groups']): Promise<void> {
-  const { input, approved, approvedBy } = sweep;
+  const { approved, approvedBy } = sweep;
   if (approvedBy === undefined || !patched('orders-are-recorded')) return;
   const notices = groups.flatMap(({ remove }, i): SweepNotice[] => {
     const group = listed[i];
@@ -58,7 +60,7 @@ async function noteApproval(sweep: Sweep, listed: readonly Group[], groups: Held
     const note = `the deletion of ${orphansText(count)} was approved by ${approvedBy}`;
     return [{ object: group.sources[0].object, reason: 'OrphansApproved', note }];
   });
-  await untilAnswered(sweep, () => kubernetes.recordNotices(input, notices));
+  await recordNotices(sweep, notices);
 }
 
 function noticesOf(

@@ -1,18 +1,50 @@
 /** Whose the listed resources are, as the API server says now. */
-import type { ListedResource } from '../../api/model/sweep.ts';
+import { condition } from '@temporalio/workflow';
+import type { ListedResource, ResourceKey } from '../../api/model/sweep.ts';
+import { inPortions, jsonBytes, maxListBytes } from '../../api/payloads.ts';
 import { addReading } from './brake.ts';
 import type { Look } from './plan.ts';
 import { kubernetes, type Sweep, untilAnswered } from './progress.ts';
 
+type Findings = Pick<Look, 'ownerless' | 'adopted' | 'surplus'>;
+
 /** Of these resources those without a Machine, and surplus VMs. Waits for the API server for as long as it takes. */
-export async function withoutMachine(
+export async function withoutMachine(sweep: Sweep, resources: readonly ListedResource[]): Promise<Findings> {
+  const found: Findings[] = [];
+  const portions = inPortions(resources, undefined, toKey);
+  for (const portion of portions) found.push(await askInTurn(sweep, portion));
+  return {
+    ownerless: found.flatMap(({ ownerless }) => ownerless),
+    adopted: found.flatMap(({ adopted }) => adopted),
+    surplus: found.flatMap(({ surplus }) => surplus),
+  };
+}
+
+/** Asks when the questions that are under way leave room in a message. */
+async function askInTurn(sweep: Sweep, resources: readonly ListedResource[]): Promise<Findings> {
+  const keys = resources.map(toKey);
+  const bytes = jsonBytes(keys);
+  const hasRoom = () => sweep.askedBytes === 0 || sweep.askedBytes + bytes <= maxListBytes;
+  while (!hasRoom()) await condition(hasRoom);
+  sweep.askedBytes += bytes;
+  try {
+    return await ask(sweep, resources, keys);
+  } finally {
+    sweep.askedBytes -= bytes;
+  }
+}
+
+/** No more than it takes to tell whose the resource is: there may be tens of thousands. */
+function toKey({ kind, id, uid, name, attachedTo }: ListedResource): ResourceKey {
+  if (uid !== undefined) return { kind, id: kind === 'vm' ? id : '', uid, name: '' };
+  return { kind, id, name, ...(attachedTo !== undefined && { attachedTo }) };
+}
+
+async function ask(
   sweep: Sweep,
   resources: readonly ListedResource[],
-): Promise<Pick<Look, 'ownerless' | 'adopted' | 'surplus'>> {
-  const keys = resources.map(({ kind, id, uid, name, attachedTo }) => ({
-    ...{ kind, id, ...(uid !== undefined && { uid }), name },
-    ...(attachedTo !== undefined && { attachedTo }),
-  }));
+  keys: readonly ResourceKey[],
+): Promise<Findings> {
   const at = new Date().toISOString();
   const { ownerless, adopted, surplus, machines } = await untilAnswered(sweep, () =>
     kubernetes.findOwnerless(sweep.input, keys),

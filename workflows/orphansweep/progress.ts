@@ -12,7 +12,9 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { SweepActivities } from '../../activities/sweep.ts';
+import type { SweepNotice } from '../../api/model/sweep.ts';
 import { type Blocker, blockers, searchAttributes } from '../../api/names.ts';
+import { inPortions } from '../../api/payloads.ts';
 import type { Failure } from '../calls/failure.ts';
 import { untilAnswered as untilApiAnswers } from '../calls/kubernetes.ts';
 import { retryNowSignal } from '../messages.ts';
@@ -43,6 +45,8 @@ export interface Sweep {
   nudges: number;
   /** How many readings of Kubernetes are being waited for. */
   blocked: number;
+  /** Bytes of the questions whose resources have Machines that are under way. */
+  askedBytes: number;
   /** What its readings say of the Machines. */
   census?: Census;
   /** Keys of what a person has named at the brake. */
@@ -56,7 +60,7 @@ export function startSweep(input: SweepInput): Sweep {
   const startedAt = new Date().toISOString();
   const progress = { doing: 'starting', since: startedAt, groups: 0, listed: 0, seen: 0, candidates: 0 };
   const sweep: Sweep = {
-    ...{ input, startedAt, nudges: 0, blocked: 0 },
+    ...{ input, startedAt, nudges: 0, blocked: 0, askedBytes: 0 },
     progress: { ...progress, deleted: 0, failed: 0 },
   };
   setHandler(progressQuery, () => sweep.progress, { description: 'How far the sweep is.' });
@@ -119,6 +123,13 @@ export async function untilAnswered<T>(sweep: Sweep, read: () => Promise<T>): Pr
     return await untilApiAnswers(attempt, { ...pauses, pause });
   } finally {
     if (isBlocked) block(sweep, -1);
+  }
+}
+
+/** Records notices, in as many calls as payloads need. */
+export async function recordNotices(sweep: Sweep, notices: readonly SweepNotice[]): Promise<void> {
+  for (const portion of inPortions(notices)) {
+    await untilAnswered(sweep, () => kubernetes.recordNotices(sweep.input, portion));
   }
 }
 

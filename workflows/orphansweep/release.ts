@@ -1,8 +1,9 @@
 /** Releases deleted source objects once nothing that was made from them can be left, and reports why others stay. */
 import { failures, isFailureCode } from '../../api/failures.ts';
 import type { ReleasableSource, SweepNotice } from '../../api/model/sweep.ts';
+import { inPortions } from '../../api/payloads.ts';
 import { type GroupReport, type KeptReason, keptReasons } from './messages.ts';
-import { kubernetes, type Sweep, show, untilAnswered } from './progress.ts';
+import { kubernetes, recordNotices, type Sweep, show, untilAnswered } from './progress.ts';
 import type { ReportedGroup } from './report.ts';
 
 /** What is kept for one of these reasons needs no source of its own. */
@@ -23,10 +24,14 @@ export async function releaseSources(sweep: Sweep, groups: readonly ReportedGrou
       notices.push({ object, reason: isUnneeded ? 'SourceNotSwept' : 'SourceNotReleased', note });
     }
   }
-  if (notices.length > 0) await untilAnswered(sweep, () => kubernetes.recordNotices(sweep.input, notices));
+  await recordNotices(sweep, notices);
   if (releasable.length === 0) return [];
   show(sweep, { doing: 'releasing deleted sources' });
-  return untilAnswered(sweep, () => kubernetes.releaseSources(sweep.input, releasable));
+  const released: string[] = [];
+  for (const portion of inPortions(releasable)) {
+    released.push(...(await untilAnswered(sweep, () => kubernetes.releaseSources(sweep.input, portion))));
+  }
+  return released;
 }
 
 /** Said of a source whose cloud refuses to be listed: a Machine is gone only when its VM is. */

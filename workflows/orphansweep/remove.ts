@@ -8,7 +8,7 @@ import { doubtOrphans } from './doubts.ts';
 import { ask, cloudOf, type Group, type Removal, scopeOf } from './groups.ts';
 import { withoutMachine } from './ownership.ts';
 import { judge, type Orphan, surplusKeyOf } from './plan.ts';
-import { kubernetes, type Sweep, show, untilAnswered } from './progress.ts';
+import { recordNotices, type Sweep, show } from './progress.ts';
 
 export interface RemovalOptions {
   readonly minimumAgeMs: number;
@@ -41,7 +41,7 @@ export async function removeOrphans(
         notices.push(...(await removeOne(sweep, group, orphan, removal)));
       },
     );
-    if (notices.length > 0) await untilAnswered(sweep, () => kubernetes.recordNotices(sweep.input, notices));
+    await recordNotices(sweep, notices);
   }
 }
 

@@ -1,15 +1,22 @@
 /** The report of a sweep, from what was planned and what came of it. */
 import type { ListedResource } from '../../api/model/sweep.ts';
+import { jsonBytes, maxListBytes } from '../../api/payloads.ts';
 import type { Group, Removal } from './groups.ts';
 import type { GroupReport, KeptReason, NamedResource, Tally } from './messages.ts';
 import { type GroupLooks, type GroupPlan, isDoubtful, type Orphan, resourcesOf } from './plan.ts';
 
 /**
- * Resources of a group that are named for one reason: fewer of each the more groups there are, for a report has to fit.
+ * How much of a group is reported: less of each the more groups there are, for a report has to fit into a payload.
  */
-function maxNamed(groups: number): number {
-  return Math.max(2, Math.min(50, Math.floor(1_000 / groups)));
+interface Room {
+  /** Resources that are named for one reason. */
+  readonly named: number;
+  /** Characters of a message. */
+  readonly message: number;
 }
+
+/** Bytes of all messages of a report about groups that were not listed, at most 3 for a character. */
+const messageBytes = maxListBytes / 4;
 
 interface Findings {
   readonly unlisted: readonly Group[];
@@ -23,8 +30,16 @@ export interface ReportedGroup {
 }
 
 /** The reports of all groups, by the name of their first source. */
-export function reportGroups({ unlisted, listed }: Findings): ReportedGroup[] {
-  const most = maxNamed(unlisted.length + listed.length);
+export function reportGroups(findings: Findings): ReportedGroup[] {
+  const groups = findings.unlisted.length + findings.listed.length;
+  const message = Math.max(100, Math.floor(messageBytes / groups));
+  for (let named = Math.max(2, Math.min(50, Math.floor(1_000 / groups))); ; named = Math.floor(named / 2)) {
+    const reported = reportIn(findings, { named, message });
+    if (named === 0 || jsonBytes(reported.map(({ report }) => report)) <= maxListBytes) return reported;
+  }
+}
+
+function reportIn({ unlisted, listed }: Findings, most: Room): ReportedGroup[] {
   const reports: ReportedGroup[] = [
     ...listed.map(({ group, plan }) => ({
       group,
@@ -36,7 +51,13 @@ export function reportGroups({ unlisted, listed }: Findings): ReportedGroup[] {
     })),
     ...unlisted.map((group) => ({
       group,
-      report: { ...aboutGroup(group), seen: 0, ...removalOf(group.removal, most), kept: [], error: errorOf(group) },
+      report: {
+        ...aboutGroup(group),
+        seen: 0,
+        ...removalOf(group.removal, most),
+        kept: [],
+        error: errorOf(group, most),
+      },
     })),
   ];
   return reports.toSorted((a, b) => ((a.report.sources[0] ?? '') < (b.report.sources[0] ?? '') ? -1 : 1));
@@ -48,13 +69,13 @@ function aboutGroup({ provider, sources }: Group) {
   return { provider, sources: sources.map(({ object }) => object.name) };
 }
 
-function errorOf({ failure }: Group) {
+function errorOf({ failure }: Group, most: Room) {
   const { code = 'Unknown', message = 'it was not listed' } = failure ?? {};
-  return { code, message };
+  return { code, message: message.slice(0, most.message) };
 }
 
 /** @param removal missing in a dry run, and where nothing was to be removed */
-function outcomeOf({ remove, owned, kept }: GroupPlan, removal: Removal | undefined, most: number) {
+function outcomeOf({ remove, owned, kept }: GroupPlan, removal: Removal | undefined, most: Room) {
   const spared = removal === undefined ? remove : [];
   const reasons = new Map<KeptReason, readonly ListedResource[]>(
     kept.map(({ reason, resources }) => [reason, resources]),
@@ -76,19 +97,19 @@ function outcomeOf({ remove, owned, kept }: GroupPlan, removal: Removal | undefi
 }
 
 /** What was deleted, and what could not be. */
-function removalOf(removal: Removal | undefined, most: number) {
+function removalOf(removal: Removal | undefined, most: Room) {
   const failed = (removal?.failed ?? []).flatMap(({ orphan, failure: { code, message } }) =>
     orphan.resources.map((resource) => ({ ...toNamed(resource), code, message })),
   );
   return {
     deleted: tally(resourcesOf(removal?.deleted ?? []), most),
-    failed: failed.slice(0, most),
+    failed: failed.slice(0, most.named),
     failedCount: failed.length,
   };
 }
 
-function tally(resources: readonly ListedResource[], most: number): Tally {
-  return { count: resources.length, resources: resources.slice(0, most).map(toNamed) };
+function tally(resources: readonly ListedResource[], most: Room): Tally {
+  return { count: resources.length, resources: resources.slice(0, most.named).map(toNamed) };
 }
 
 /** A resource as a report names it. */

@@ -12,6 +12,7 @@ import type {
   SweptSource,
 } from '../../api/model/sweep.ts';
 import { providerTaskQueue, searchAttributes } from '../../api/names.ts';
+import { inPortions, maxListBytes } from '../../api/payloads.ts';
 import type { CloudResource, DeleteVmRequest, ListVmsRequest, ProviderActivities } from '../../api/provider.ts';
 import { vmOf } from '../../api/provider-id.ts';
 import { setUpWorkflows } from '../../test/support/workflows.ts';
@@ -60,7 +61,11 @@ beforeEach(() => {
 });
 
 const kubernetes: SweepActivities = {
-  readSweepScope: async () => ({ sources, limits, past }),
+  readSweepScope: async (_, after) => {
+    const [first = [], ...more] = inPortions(sources.filter(({ object }) => object.name > (after ?? '')));
+    const last = more.length > 0 ? first.at(-1) : undefined;
+    return { sources: first, limits, past, ...(last && { next: last.object.name }) };
+  },
   countDeletions: async () => deletedByUs,
   findOwnerless: async (_, asked) => {
     reads += 1;
@@ -689,5 +694,80 @@ describe('an orphan that may be a healthy VM', () => {
       { hours: 2, vms: [{ id: 'c://a/x', name: 'c://a/x' }] },
       { uid: 'u2', hours: 3, vms: [{ id: 'c://a/second', name: 'c://a/second' }], isSurplus: true },
     ]);
+  });
+});
+
+describe('a large installation', () => {
+  /** As long as an id of Azure, with its name. */
+  const longId = (name: string) =>
+    `azure:///subscriptions/${'0'.repeat(36)}/resourceGroups/shoot--${'p'.repeat(40)}/providers/Microsoft.Compute/virtualMachines/${name}`;
+  const vmsOf = (group: number, count: number) =>
+    Array.from({ length: count }, (_, i) => {
+      const name = `shoot--project--workers-${group}-${'x'.repeat(20)}-${i}`;
+      return vm(longId(name), {
+        name,
+        uid: `00000000-0000-4000-8000-${String(group * 100_000 + i).padStart(12, '0')}`,
+      });
+    });
+
+  it('with 20,000 VMs, each with a NIC and a disk, in 20 groups, two of which have orphans, is swept within the limits of Temporal', async () => {
+    const groups = new Map(Array.from({ length: 20 }, (_, i) => [`group-${i}`, vmsOf(i, 1_000)]));
+    sources = [...groups.keys()].map((name) => swept(name));
+    machines = new Set([...groups.values()].flatMap((vms) => vms.slice(1).map(({ uid = '' }) => uid)));
+    for (const [i, vms] of [...groups.values()].entries()) if (i > 1) machines.add(vms[0]?.uid ?? '');
+    listVms = ({ origin, page = '0' }) => {
+      const vms = groups.get(origin?.name ?? '') ?? [];
+      const next = Number(page) + 200;
+      const items = vms
+        .slice(Number(page), next)
+        .flatMap((each) => [
+          each,
+          { ...each, kind: 'nic', id: `${each.id}-nic`, attachedTo: each.id },
+          { ...each, kind: 'disk', id: `${each.id}-disk`, attachedTo: each.id },
+        ]);
+      return { items, ...(next < vms.length && { nextPage: String(next) }) };
+    };
+    onDelete = ({ machine }) => {
+      machines.add(machine.uid);
+      return 'gone';
+    };
+
+    const report = await sweep();
+
+    expect(report.groups.reduce((sum, { seen }) => sum + seen, 0)).toBe(60_000);
+    expect(report.groups.map(({ deleted }) => deleted.count).filter((count) => count > 0)).toEqual([3, 3]);
+  });
+
+  it('with 1,000 classes of 3 KB, each with a cloud of its own that refuses, is swept and reported', async () => {
+    sources = Array.from({ length: 1_000 }, (_, i) =>
+      swept(`class-${String(i).padStart(4, '0')}-${'n'.repeat(200)}`, `scope-${i}`, {
+        providerSpec: { scope: `scope-${i}`, text: 'x'.repeat(3_000) },
+        release: { generation: 1 },
+      }),
+    );
+    listVms = () => {
+      throw ApplicationFailure.create({ type: 'PermissionDenied', message: 'é'.repeat(1_900), nonRetryable: true });
+    };
+
+    const report = await sweep();
+
+    expect(report.groups).toHaveLength(1_000);
+    expect(report.groups.every(({ error }) => error?.code === 'PermissionDenied')).toBe(true);
+    expect(report.releasedSources).toHaveLength(1_000);
+    expect(notices).toHaveLength(1_000);
+  });
+
+  it('lists as many orphans at the brake as an answer can have', async () => {
+    cloud = vmsOf(0, 600).map((each) => ({ ...each, name: each.name.repeat(40) }));
+    doubtsOf = () => ['its Node '.concat('n'.repeat(250), ' is Ready')];
+    await start();
+    await workflows.advanceUntil(async () => (await handle.query(progressQuery)).held !== undefined);
+
+    const { count, orphans = [] } = (await handle.query(progressQuery)).held ?? {};
+    expect(count).toBe(600);
+    expect(orphans.length).toBeGreaterThan(100);
+    expect(orphans.length).toBeLessThan(500);
+    expect(JSON.stringify(orphans).length).toBeLessThan(maxListBytes);
+    await handle.terminate();
   });
 });

@@ -4,7 +4,7 @@
  * orphan.
  */
 import { sleep } from '@temporalio/workflow';
-import type { ListedResource, PastSweeps } from '../../api/model/sweep.ts';
+import type { ListedResource, PastSweeps, SweepScope } from '../../api/model/sweep.ts';
 import { vmOf } from '../../api/provider-id.ts';
 import { inParallel } from '../calls/parallel.ts';
 import { findFailedRun, reportRun } from '../failed-run.ts';
@@ -32,7 +32,7 @@ import { releaseSources } from './release.ts';
 import { type RemovalOptions, removeOrphans } from './remove.ts';
 import { reportGroups } from './report.ts';
 
-/** Resources that are asked about with one list of the Machines: a payload may have 2 MB. */
+/** Resources that are asked about with one list of the Machines. */
 const maxAsked = 3_000;
 
 /**
@@ -44,7 +44,7 @@ export async function orphanSweep(input: SweepInput): Promise<SweepReport> {
   const failed = findFailedRun();
   if (failed !== undefined) await reportRun(failed);
   show(sweep, { doing: 'reading the sources' });
-  const { sources, limits, past } = await untilAnswered(sweep, () => kubernetes.readSweepScope(input));
+  const { sources, limits, past } = await readScope(sweep);
   show(sweep, { doing: 'grouping the sources' });
   const groups = await formGroups(sources);
   const minimumAgeMs = limits.minimumAgeSeconds * 1_000;
@@ -85,6 +85,20 @@ export async function orphanSweep(input: SweepInput): Promise<SweepReport> {
     unanswered: held === undefined || isWhole ? notAnswered : [],
     releasedSources: [...before, ...releasedSources],
   };
+}
+
+/** Reads all sources, in as many calls as payloads need. */
+async function readScope(sweep: Sweep): Promise<SweepScope> {
+  const { input } = sweep;
+  const first = await untilAnswered(sweep, () => kubernetes.readSweepScope(input));
+  const sources = [...first.sources];
+  for (let { next } = first; next !== undefined; ) {
+    const after = next;
+    const page = await untilAnswered(sweep, () => kubernetes.readSweepScope(input, after));
+    sources.push(...page.sources);
+    next = page.next;
+  }
+  return { ...first, sources };
 }
 
 /**
@@ -203,7 +217,7 @@ async function lookAt(
   let waiting: ListedResource[] = [];
   let page: string | undefined;
   do {
-    const request = { ...scopeOf(source), ...(page !== undefined && { page }) };
+    const request = { ...scopeOf(source), ...(page !== undefined && { page }), withoutTags: true };
     const { answer, failure } = await ask(group.provider, () => cloudOf(group.provider).listVms(request));
     const listed = failure ?? readPage(answer, page);
     if ('code' in listed) {

@@ -5,6 +5,7 @@ import type { SourceSnapshot } from '../../model/source.ts';
 import type { SweptSource } from '../../model/sweep.ts';
 import { names, providerNameProblem } from '../../names.ts';
 import type { KubeObject } from '../../objects.ts';
+import { specSizeProblem } from '../../payloads.ts';
 import type { Origin } from '../../provider.ts';
 import { type Secret, secrets } from '../../secret.ts';
 import { verdictOf } from '../../verdict.ts';
@@ -103,7 +104,7 @@ export async function listSources(list: List): Promise<SweptSource[]> {
     const { metadata, provider = '', providerSpec } = machineClass;
     const { name, uid, generation = 0, deletionTimestamp } = metadata;
     const hasLost = metadata.annotations?.[names.lostMachine] !== undefined;
-    const problem = foreignSecretProblem(machineClass);
+    const problem = foreignSecretProblem(machineClass) ?? specSizeProblem(providerSpec);
     const isLeaving = deletionTimestamp !== undefined && metadata.finalizers?.includes(finalizers.machine) === true;
     return {
       object: { name, uid },
@@ -133,7 +134,7 @@ function foreignSecretProblem(machineClass: MachineClass): string | undefined {
   return undefined;
 }
 
-/** The checks that MCM makes before it calls a driver, and that of the Secrets' namespace. */
+/** The checks that MCM makes before it calls a driver, and those of the Secrets' namespace and of sizes. */
 function classProblem(machineClass: MachineClass): string | undefined {
   const { provider, nodeTemplate } = machineClass;
   const foreign = foreignSecretProblem(machineClass);
@@ -141,6 +142,8 @@ function classProblem(machineClass: MachineClass): string | undefined {
   if (!provider) return 'provider is empty: set it to the name of a provider';
   const tooLong = providerNameProblem(provider);
   if (tooLong !== undefined) return tooLong;
+  const tooLarge = specSizeProblem(machineClass.providerSpec);
+  if (tooLarge !== undefined) return tooLarge;
   if (nodeTemplate === undefined) return undefined;
   const { capacity } = nodeTemplate;
   const missing = ['cpu', 'gpu', 'memory'].filter((resource) => capacity?.[resource] === undefined);

@@ -1,7 +1,7 @@
 /** `millwright sweep`: starts a sweep, or approves orphans, and waits for the report. */
 
 import { findMissingProcesses, listServedClusters } from '../../../temporal/clusters.ts';
-import type { TemporalServer } from '../../../temporal/connection.ts';
+import { reasonOf, type TemporalServer } from '../../../temporal/connection.ts';
 import {
   approveOrphans,
   findHeldSweeps,
@@ -73,14 +73,33 @@ export async function approve(options: SweepOptions, named: readonly string[]): 
     const approvals = waiting
       .map((each) => ({ each, ids: named.flatMap((given) => idsOf(each, given)) }))
       .filter(({ ids }) => ids.length > 0);
-    for (const { each, ids } of approvals) {
+    const approved = await tryEach(approvals, async ({ each, ids }) => {
       complain(`sweep ${each.id}: ${await approveOrphans(to, each, ids)} approved`);
-    }
-    for (const { each } of approvals) {
+    });
+    const ended = await tryEach(approved.done, async ({ each }) => {
       const report = await followSweep(to.client, each.id, progressPrinter(each.id, installation, server));
       conclude(report, options, approvals.length > 1 ? each.id : undefined);
-    }
+    });
+    const problems = [...approved.problems, ...ended.problems];
+    if (problems.length > 0) throw new Error(problems.join('\n'));
   });
+}
+
+type Approval = { readonly each: HeldSweep; readonly ids: readonly string[] };
+
+/** One sweep that refuses, or fails, keeps no other from its approval and its report. */
+async function tryEach(approvals: readonly Approval[], run: (approval: Approval) => Promise<void>) {
+  const done: Approval[] = [];
+  const problems: string[] = [];
+  for (const approval of approvals) {
+    try {
+      await run(approval);
+      done.push(approval);
+    } catch (error) {
+      problems.push(`sweep ${approval.each.id}: ${reasonOf(error)}`);
+    }
+  }
+  return { done, problems };
 }
 
 /** The workflow accepts ids and names. The last segment of an id is an id as well where it is unique. */
