@@ -20,7 +20,12 @@ interface Rendered extends KubeObject {
 }
 interface Deployment extends Rendered {
   readonly spec: {
-    readonly template: { readonly spec: { readonly containers: readonly { readonly args: readonly string[] }[] } };
+    readonly template: {
+      readonly spec: {
+        readonly serviceAccountName: string;
+        readonly containers: readonly { readonly args: readonly string[] }[];
+      };
+    };
   };
 }
 
@@ -116,7 +121,77 @@ it.each([
   expect(pods).toHaveLength(2);
   for (const pod of pods)
     expect(pod).toMatchObject({ automountServiceAccountToken: isMounted, enableServiceLinks: false });
-  expect(accounts).toEqual([expect.objectContaining({ automountServiceAccountToken: false })]);
+  expect(accounts).toHaveLength(2);
+  for (const account of accounts) expect(account).toMatchObject({ automountServiceAccountToken: false });
+});
+
+/** Name of a role, and the account that it is bound to. */
+const bindings = (objects: readonly Rendered[]) =>
+  objects
+    .filter(({ kind }) => kind.endsWith('Binding'))
+    .map((each) => {
+      const { roleRef, subjects } = each as Rendered & { roleRef: Rendered['metadata']; subjects: { name: string }[] };
+      return [roleRef.name, ...subjects.map(({ name }) => name)];
+    });
+
+it('the chart gives each component an account of its own, with the roles of this component', async () => {
+  const objects = objectsOf(await render('one-cluster', 'fleet', 'installation=pool'));
+  const accounts = (objects.filter(({ kind }) => kind === 'Deployment') as Deployment[]).map(({ spec, metadata }) => [
+    metadata.name,
+    spec.template.spec.serviceAccountName,
+  ]);
+
+  expect(accounts).toEqual([
+    ['millwright-controllers', 'millwright-controllers'],
+    ['millwright-workers', 'millwright-workers'],
+  ]);
+  expect(bindings(objects)).toEqual([
+    ['fleet-millwright-controllers-nodes', 'millwright-controllers'],
+    ['fleet-millwright-workers-nodes', 'millwright-workers'],
+    ['millwright-controllers', 'millwright-controllers'],
+    ['millwright-workers', 'millwright-workers'],
+    ['fleet-millwright-bootstrap-tokens', 'millwright-workers'],
+  ]);
+  const leases = objects
+    .filter(({ kind, metadata }) => kind === 'Role' && metadata.namespace === 'fleet')
+    .flatMap((role) => (role as Rendered & { rules: { resources: string[]; resourceNames?: string[] }[] }).rules)
+    .filter(({ resources }) => resources.includes('leases'));
+  expect(leases.flatMap(({ resourceNames = [] }) => resourceNames)).toContain('millwright-pool-target');
+  expect(JSON.stringify(leases)).not.toContain('<installation>');
+});
+
+it('the chart takes the accounts that its values name, and makes no role for bootstrap tokens where none are wanted', async () => {
+  const settings = [
+    ...['workers.serviceAccount.name=cloud', 'workers.serviceAccount.annotations.role=of-the-cloud'],
+    ...['controllers.serviceAccount.create=false', 'rbac.bootstrapTokens=false'],
+  ];
+  const objects = objectsOf(await render('one-cluster', 'fleet', ...settings));
+
+  const accounts = objects.filter(({ kind }) => kind === 'ServiceAccount');
+  expect(accounts.map(({ metadata: { name, annotations } }) => [name, annotations])).toEqual([
+    ['cloud', { role: 'of-the-cloud' }],
+  ]);
+  expect(bindings(objects)).toEqual([
+    ['fleet-millwright-controllers-nodes', 'millwright-controllers'],
+    ['fleet-millwright-workers-nodes', 'cloud'],
+    ['millwright-controllers', 'millwright-controllers'],
+    ['millwright-workers', 'cloud'],
+  ]);
+});
+
+it('the chart adds rights for people to the ClusterRoles view, edit and admin of Kubernetes, unless that is off', async () => {
+  const rolesFor = async (...settings: readonly string[]) =>
+    objectsOf(await render('one-cluster', 'fleet', ...settings))
+      .filter(({ kind, metadata }) => kind === 'ClusterRole' && !metadata.name.endsWith('-nodes'))
+      .map(({ metadata: { name, labels = {} } }) => [name, Object.keys(labels).find((each) => /aggregate/.test(each))]);
+
+  const aggregate = 'rbac.authorization.k8s.io/aggregate-to';
+  expect(await rolesFor()).toEqual(
+    ['view', 'edit', 'admin'].map((name) => [`fleet-millwright-${name}`, `${aggregate}-${name}`]),
+  );
+  expect(await rolesFor('rbac.aggregateClusterRoles=false')).toEqual(
+    ['view', 'edit', 'admin'].map((name) => [`fleet-millwright-${name}`, undefined]),
+  );
 });
 
 it('the chart makes hosts and peers of a NetworkPolicy of its values', async () => {

@@ -2,9 +2,64 @@
 {{- .Release.Name | trunc 50 | trimSuffix "-" -}}
 {{- end -}}
 
+{{- /* Name of the account of a component. Takes root and component. */ -}}
 {{- define "millwright.account" -}}
-{{- .Values.serviceAccount.name | default (include "millwright.name" .) -}}
+{{- (index .root.Values .component).serviceAccount.name | default (printf "%s-%s" (include "millwright.name" .root) .component) -}}
 {{- end -}}
+
+{{- /* The users as which Millwright logs in, as JSON, which CEL reads. */ -}}
+{{- define "millwright.accounts" -}}
+{{- $accounts := list -}}
+{{- range $component := list "controllers" "workers" -}}
+{{- $accounts = append $accounts (printf "system:serviceaccount:%s:%s" $.Release.Namespace (include "millwright.account" (dict "root" $ "component" $component))) -}}
+{{- end -}}
+{{- .Values.admissionPolicy.accounts | default $accounts | toJson -}}
+{{- end -}}
+
+{{- /* Applies a policy in a namespace. Takes root, name and namespace. */ -}}
+{{- define "millwright.policyBinding" }}
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  name: {{ .name }}
+  labels:
+    {{- include "millwright.labels" .root | nindent 4 }}
+spec:
+  policyName: {{ .name }}
+  validationActions: {{ .root.Values.admissionPolicy.actions | toJson }}
+  matchResources:
+    namespaceSelector:
+      matchLabels: {kubernetes.io/metadata.name: {{ .namespace }}}
+{{- end }}
+
+{{- /* A Role or ClusterRole that is bound to an account. Takes root, kind, name, namespace for a Role, rules and account. */ -}}
+{{- define "millwright.role" }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ .kind }}
+metadata:
+  name: {{ .name }}
+  {{- with .namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels:
+    {{- include "millwright.labels" .root | nindent 4 }}
+rules:
+{{ .rules | indent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ .kind }}Binding
+metadata:
+  name: {{ .name }}
+  {{- with .namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels:
+    {{- include "millwright.labels" .root | nindent 4 }}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: {{ .kind }}, name: {{ .name }}}
+subjects:
+  - {kind: ServiceAccount, name: {{ .account }}, namespace: {{ .root.Release.Namespace }}}
+{{- end }}
 
 {{- define "millwright.machineNamespace" -}}
 {{- .Values.machineNamespace | default .Release.Namespace -}}
@@ -107,7 +162,7 @@ spec:
         {{- toYaml . | nindent 8 }}
       {{- end }}
     spec:
-      serviceAccountName: {{ include "millwright.account" $root }}
+      serviceAccountName: {{ include "millwright.account" . }}
       {{- with $root.Values.clusters }}
       # The token of the account is for a cluster without a kubeconfig: the one that the Pods run in.
       automountServiceAccountToken: {{ not (and .control.kubeconfigSecret (or .target.kubeconfigSecret .target.none)) }}
