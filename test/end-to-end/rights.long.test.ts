@@ -5,6 +5,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { parse, parseAllDocuments, stringify } from 'yaml';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
+import { names, signingKeySecret } from '../../api/names.ts';
 import { defineResource, type KubeObject, type NewObject } from '../../api/objects.ts';
 import { type RightsRole, roles } from '../../api/rights.ts';
 import { freePort } from '../../deploy/local/ports.ts';
@@ -143,13 +144,15 @@ beforeAll(async () => {
   const fleetPort = await freePort();
   fleetPage = `http://127.0.0.1:${fleetPort}`;
   limited = [];
+  // The workers fill it.
+  await millwright.putSecret(signingKeySecret, {});
   for (const role of roles) {
     limited.push(
       await startMillwright({
         ...{ namespace, temporalAddress, command: role === 'workers' ? 'worker' : role },
         kubeconfig: await limit(control.kubeconfig, 'control', role),
         targetKubeconfig: await limit(targetKubeconfig, 'target', role),
-        flags: role === 'workers' ? [] : ['--fleet-port', String(fleetPort)],
+        flags: role === 'workers' ? ['--orphan-confirm-after', '1s'] : ['--fleet-port', String(fleetPort)],
       }),
     );
   }
@@ -215,10 +218,11 @@ it('the roles of deploy/rbac are enough for the life of machines, and give neith
   await control.delete(machines, forced);
   await millwright.untilGone(forced);
 
-  // A rollout, after which the old set is deleted, and a refusal that repeats.
+  // A rollout within a limit of the namespace, after which the old set is deleted, and a refusal that repeats.
   const template = { metadata: { labels: { name: 'pool', round: '2' } } };
   await millwright.untilMachines(3, 'Running');
-  await control.patch(machineDeployments, key, mergePatch({ spec: { template } }));
+  const limits = { annotations: { [names.maxProvisioning]: '10' } };
+  await control.patch(machineDeployments, key, mergePatch({ metadata: limits, spec: { template } }));
   await until('it is rolled out', async (see) => {
     const found = see(await millwright.machines());
     return found.length === 3 && found.every(({ metadata }) => metadata.labels?.['round'] === '2');
@@ -241,6 +245,11 @@ it('the roles of deploy/rbac are enough for the life of machines, and give neith
       async (see) => (see(await millwright.describe(refusedRef)).lastError?.times ?? 0) > i + 1,
     );
   }
+  const sweep = startProcess([
+    ...['sweep', '--dry-run', '-n', namespace, '--temporal-address', stack.temporalAddress],
+    ...['--target-kubeconfig', stack.clusters[0].kubeconfig],
+  ]);
+  expect(await sweep.exited).toMatchObject({ code: 0 });
   await millwright.scale('pool', 0);
   await until('all are gone', async (see) => see(await millwright.machines()).length === 0);
   await volumes.stop();
@@ -265,12 +274,12 @@ it('the roles of deploy/rbac are enough for the life of machines, and give neith
   // Only an admission plugin asks for these, and in no request of its own.
   const ofAdmission = ['machinedeployments/finalizers', 'machinesets/finalizers'];
   const isOfAdmission = (line: string) => ofAdmission.some((resource) => line.endsWith(resource));
-  // Both have one recorder of Events. Those of the controllers do not repeat here.
-  const isOfRepeats = (line: string, role: RightsRole) =>
-    role === 'controllers' && line === 'patch events.k8s.io/events';
+  // Both processes have the code for these, and here the other one is the first: to remember the cluster of the Nodes, and
+  // to have an Event that repeats.
+  const ofOther = { controllers: 'patch events.k8s.io/events', workers: 'create coordination.k8s.io/leases' };
   const unused = async (file: string, role: RightsRole, used: ReadonlySet<string> = new Set()) =>
     [...(await allowedBy(file, role))].filter(
-      (line) => !used.has(line) && !isOfAdmission(line) && !isOfRepeats(line, role),
+      (line) => !used.has(line) && !isOfAdmission(line) && line !== ofOther[role],
     );
   for (const role of roles) {
     const [inControl, inTarget] = await Promise.all(stack.clusters.map(({ auditLog }) => askedOf(auditLog, role)));
