@@ -7,7 +7,7 @@ import { providerNames } from '../activities/providers/registry.ts';
 import { defineResource, type KubeObject, type NewObject } from '../api/objects.ts';
 import { doctorCommand } from '../cli/commands/doctor/command.ts';
 import { controllersCommand, workerCommand } from '../cli/commands/serve/command.ts';
-import { envOf, flagOf } from '../cli/options.ts';
+import { envOf, flagOf, parseOptions } from '../cli/options.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { namespaces } from '../kube/core.ts';
 import { mergePatch } from '../kube/patch.ts';
@@ -132,6 +132,9 @@ describe.each(examples)('the chart with the values of %s', (example) => {
         }[example],
       };
       expect(env).toMatchObject(needed);
+      // Except those of files, which are not there.
+      const withoutFiles = Object.entries(env).filter(([name]) => !/_FILE$|_TLS_(CA|CERT|KEY)$/.test(name));
+      expect(parseOptions(command?.flags ?? [], {}, Object.fromEntries(withoutFiles))).toMatchObject({ port: 10_258 });
       expect(doctorCommand.flags.flatMap((flag) => envOf(flag))).toEqual(expect.arrayContaining(Object.keys(needed)));
     }
   });

@@ -325,7 +325,9 @@ describe('the policy for fields that only Millwright writes', () => {
       dryRun,
     );
     // As the garbage collector does after a deletion that orphans.
-    await millwright.control.patch<KubeObject>(machineSets, set, meta({ finalizers: [finalizer, 'orphan'] }), dryRun);
+    const orphaning = { namespace, name: 'small' };
+    await millwright.control.patch<KubeObject>(machineClasses, orphaning, meta({ finalizers: [finalizer, 'orphan'] }));
+    await editor.patch<KubeObject>(machineClasses, orphaning, meta({ finalizers: [finalizer] }));
     await editor.patch(machineSets, set, jsonPatch([{ op: 'remove', path: '/metadata/ownerReferences' }]), dryRun);
   });
 
