@@ -1,6 +1,8 @@
 /** The chart, rendered by helm and judged by a real API server. */
+import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { parse, parseAllDocuments, stringify } from 'yaml';
 import { providerNames } from '../activities/providers/registry.ts';
@@ -11,9 +13,9 @@ import { envOf, flagOf, parseOptions } from '../cli/options.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { namespaces } from '../kube/core.ts';
 import { mergePatch } from '../kube/patch.ts';
-import { newNamespace, testClient } from '../test/support/kube.ts';
+import { newNamespace, testClient, testKubeconfig } from '../test/support/kube.ts';
 import { checkRules } from '../test/support/promtool.ts';
-import { findServers } from './local/servers.ts';
+import { findServer, findServers } from './local/servers.ts';
 import { manifests, render, type Setting } from './manifests.ts';
 
 interface Rendered extends KubeObject {
@@ -148,11 +150,16 @@ async function deploymentsOf(example: string, ...settings: readonly Setting[]): 
   return objects.filter(({ kind }) => kind === 'Deployment') as [Deployment, Deployment];
 }
 
-it('the NOTES have a command for `doctor` that needs no flags', async () => {
-  const notes = await readFile(new URL('chart/templates/NOTES.txt', import.meta.url), 'utf8');
+it.each(examples)('the NOTES for %s have a command for `doctor` that needs no flags', async (example) => {
+  const [chart = '', values = ''] = ['chart', `chart/examples/${example}.yaml`].map((path) =>
+    fileURLToPath(new URL(path, import.meta.url)),
+  );
+  const cluster = ['--kubeconfig', testKubeconfig(), '--dry-run=client'];
+  const args = ['install', 'millwright', chart, '--namespace', 'fleet', '--values', values, ...cluster];
+  const { stdout } = await promisify(execFile)(await findServer('helm'), args);
 
-  expect(notes.match(/^.*millwright doctor.*$/gm)).toEqual([
-    '  kubectl -n {{ .Release.Namespace }} exec deploy/{{ include "millwright.name" . }}-workers -- millwright doctor',
+  expect(stdout.slice(stdout.indexOf('\nNOTES:')).match(/^.*millwright doctor.*$/gm)).toEqual([
+    '  kubectl -n fleet exec deploy/millwright-workers -- millwright doctor',
   ]);
 });
 
