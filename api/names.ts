@@ -186,6 +186,11 @@ export const signingKeySecret = 'millwright-signing-key';
 /** Values of the annotation `cordonedBy`. */
 export const cordoners = { preservation: 'preservation', others: 'others' } as const;
 
+/** Lease that remembers the cluster of the Nodes of an installation, in the namespace of the Machines. */
+export function clusterRecordName(installation: string): string {
+  return `millwright-${installation}-target`;
+}
+
 /** Kubernetes' finalizer on an object deleted with `--cascade=orphan`, until its dependents have no reference to it. */
 export const orphanFinalizer = 'orphan';
 

@@ -1,26 +1,50 @@
 /** The chart, rendered by helm and judged by a real API server. */
+import { execFile } from 'node:child_process';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { parse, parseAllDocuments, stringify } from 'yaml';
+import { providerNames } from '../activities/providers/registry.ts';
 import { defineResource, type KubeObject, type NewObject } from '../api/objects.ts';
+import { doctorCommand } from '../cli/commands/doctor/command.ts';
 import { controllersCommand, workerCommand } from '../cli/commands/serve/command.ts';
-import { flagOf } from '../cli/options.ts';
+import { envOf, flagOf, parseOptions } from '../cli/options.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { namespaces } from '../kube/core.ts';
 import { mergePatch } from '../kube/patch.ts';
-import { newNamespace, testClient } from '../test/support/kube.ts';
+import { newNamespace, testClient, testKubeconfig } from '../test/support/kube.ts';
 import { checkRules } from '../test/support/promtool.ts';
-import { findServers } from './local/servers.ts';
-import { manifests, render } from './manifests.ts';
+import { findServer, findServers } from './local/servers.ts';
+import { manifests, render, type Setting } from './manifests.ts';
 
 interface Rendered extends KubeObject {
   readonly apiVersion: string;
   readonly kind: string;
 }
+interface Container {
+  readonly image: string;
+  readonly args: readonly string[];
+  readonly env: readonly { readonly name: string; readonly value: string }[];
+  readonly envFrom?: readonly object[];
+  readonly volumeMounts: readonly { readonly name: string; readonly mountPath: string }[];
+  readonly livenessProbe: object;
+  readonly readinessProbe: object;
+}
+interface PodSpec {
+  readonly serviceAccountName: string;
+  readonly containers: readonly [Container];
+  readonly volumes: readonly { readonly name: string }[];
+  readonly nodeSelector?: object;
+  readonly tolerations?: readonly object[];
+  readonly affinity?: object;
+  readonly topologySpreadConstraints?: readonly object[];
+  readonly priorityClassName?: string;
+}
 interface Deployment extends Rendered {
   readonly spec: {
-    readonly template: { readonly spec: { readonly containers: readonly { readonly args: readonly string[] }[] } };
+    readonly replicas?: number;
+    readonly template: { readonly metadata: Rendered['metadata']; readonly spec: PodSpec };
   };
 }
 
@@ -79,26 +103,305 @@ describe.each(examples)('the chart with the values of %s', (example) => {
     }
   });
 
-  it('gives the processes arguments that they know', async () => {
-    const deployments = objectsOf(await render(example, namespace)).filter(({ kind }) => kind === 'Deployment');
-    const commands = [controllersCommand, workerCommand];
+  it('gives the processes settings that they know, and `doctor` those that it needs', async () => {
+    const deployments = await deploymentsOf(example);
+    const isGiven = (name: string) => name.startsWith('MILLWRIGHT_');
 
-    for (const { spec } of deployments as Deployment[]) {
-      const [word, ...args] = spec.template.spec.containers[0]?.args ?? [];
-      const command = commands.find(({ name }) => name === word);
-      const known = (command?.flags ?? []).map((flag) => flagOf(flag));
-      expect(known).toEqual(expect.arrayContaining(args.map((arg) => arg.replace(/=.*/, ''))));
+    for (const { spec } of deployments) {
+      const [container] = spec.template.spec.containers;
+      const command = commands.find(({ name }) => name === container.args[0]);
+      const known = (command?.flags ?? []).map((flag) => envOf(flag)[0]);
+      const given = container.env.map(({ name }) => name).filter(isGiven);
+      expect(known).toEqual(expect.arrayContaining(given));
+      const env = Object.fromEntries(container.env.map(({ name, value }) => [name, value]));
+      const needed = {
+        MILLWRIGHT_NAMESPACE: example === 'gardener' ? 'shoot--project--name' : 'fleet',
+        MILLWRIGHT_TEMPORAL_ADDRESS: expect.stringContaining(':7233'),
+        ...{
+          'one-cluster': { MILLWRIGHT_TARGET_KUBECONFIG: 'inClusterConfig' },
+          gardener: {
+            MILLWRIGHT_CONTROL_KUBECONFIG: '/etc/millwright/control/kubeconfig',
+            MILLWRIGHT_TARGET_KUBECONFIG: '/etc/millwright/target/kubeconfig',
+            MILLWRIGHT_TEMPORAL_NAMESPACE: 'machines',
+          },
+          'temporal-cloud': { MILLWRIGHT_TEMPORAL_API_KEY_FILE: '/etc/millwright/temporal-api-key/apiKey' },
+          'mutual-tls': {
+            MILLWRIGHT_TARGET_KUBECONFIG: 'none',
+            MILLWRIGHT_TEMPORAL_TLS_CA: '/etc/millwright/temporal-tls/ca.crt',
+            MILLWRIGHT_TEMPORAL_TLS_CERT: '/etc/millwright/temporal-tls/tls.crt',
+            MILLWRIGHT_TEMPORAL_TLS_KEY: '/etc/millwright/temporal-tls/tls.key',
+          },
+        }[example],
+      };
+      expect(env).toMatchObject(needed);
+      // Except those of files, which are not there.
+      const withoutFiles = Object.entries(env).filter(([name]) => !/_FILE$|_TLS_(CA|CERT|KEY)$/.test(name));
+      expect(parseOptions(command?.flags ?? [], {}, Object.fromEntries(withoutFiles))).toMatchObject({ port: 10_258 });
+      expect(doctorCommand.flags.flatMap((flag) => envOf(flag))).toEqual(expect.arrayContaining(Object.keys(needed)));
     }
   });
 });
 
-it.each([
+const commands = [controllersCommand, workerCommand];
+
+/** The controllers and the workers. */
+async function deploymentsOf(example: string, ...settings: readonly Setting[]): Promise<[Deployment, Deployment]> {
+  const objects = objectsOf(await render(example, 'fleet', ...settings));
+  return objects.filter(({ kind }) => kind === 'Deployment') as [Deployment, Deployment];
+}
+
+it.each(examples)('the NOTES for %s have a command for `doctor` that needs no flags', async (example) => {
+  const [chart = '', values = ''] = ['chart', `chart/examples/${example}.yaml`].map((path) =>
+    fileURLToPath(new URL(path, import.meta.url)),
+  );
+  const cluster = ['--kubeconfig', testKubeconfig(), '--dry-run=client'];
+  const args = ['install', 'millwright', chart, '--namespace', 'fleet', '--values', values, ...cluster];
+  const { stdout } = await promisify(execFile)(await findServer('helm'), args);
+
+  expect(stdout.slice(stdout.indexOf('\nNOTES:')).match(/^.*millwright doctor.*$/gm)).toEqual([
+    '  kubectl -n fleet exec deploy/millwright-workers -- millwright doctor',
+  ]);
+});
+
+it('the schema of the chart knows the flags that no other value sets, and the providers', async () => {
+  const schema = JSON.parse(await readFile(new URL('chart/values.schema.json', import.meta.url), 'utf8'));
+  const ofComponent = (name: string) => schema.properties[name].properties;
+  const byValues = [
+    ...['namespace', 'installation', 'controlKubeconfig', 'targetKubeconfig', 'kubeconfig', 'temporalAddress'],
+    ...['temporalNamespace', 'temporalTls', 'temporalTlsCa', 'temporalTlsCert', 'temporalTlsKey', 'temporalApiKey'],
+    ...['temporalTlsServerName', 'temporalApiKeyFile', 'port', 'allowedHosts', 'providers', 'fleetPort', 'temporalUi'],
+  ];
+  const patternOf = (flags: readonly string[]) => {
+    const words = flags.filter((flag) => !byValues.includes(flag)).map((flag) => flagOf(flag).slice(2));
+    return `^--(${words.toSorted().join('|')})=`;
+  };
+
+  expect(ofComponent('controllers').args.items.pattern).toBe(patternOf(controllersCommand.flags));
+  expect(ofComponent('workers').args.items.pattern).toBe(patternOf(workerCommand.flags));
+  expect(ofComponent('workers').providers.items.enum).toEqual(providerNames);
+});
+
+it.each<[Setting, RegExp]>([
   ['temporal.address=http://temporal', /temporal[./]address/],
-  ['workers.replicas=0', /workers[./]replicas/],
+  ['temporal.address=temporal:99999', /temporal[./]address/],
+  ['workers.replicas=-1', /workers[./]replicas/],
   ['wrokers.replicas=3', /wrokers/],
+  ['image=null', /image/],
+  ['image.digest=sha256:1', /image[./]digest/],
+  ['image.tag=a:b', /image[./]tag/],
+  ['image.pullSecrets={A b}', /image[./]pullSecrets[./]0/],
+  ['workers.providers={awz}', /workers[./]providers[./]0/],
+  ['workers.args={--provider=aws}', /workers[./]args[./]0/],
+  ['controllers.args={--namespace=other}', /controllers[./]args[./]0/],
+  ['controllers.args={--providers=aws}', /controllers[./]args[./]0/],
+  ['temporal.tls.keys={ca.crt}', /temporal[./]tls[./]keys/],
+  [{ 'temporal.tls.secret': 'tls', 'temporal.tls.keys': ['tls.crt'] }, /temporal[./]tls[./]keys/],
+  [{ 'temporal.tls.secret': 'tls', 'temporal.tls.keys': ['tls.key'] }, /temporal[./]tls[./]keys/],
+  [{ 'clusters.target.none': true, 'clusters.target.kubeconfigSecret': 'a' }, /target[./]kubeconfigSecret/],
+  ['installation=a.provider-aws', /installation/],
+  ['installation=a.drain', /installation/],
+  [
+    { 'workers.autoscaling': { enabled: true, minReplicas: 9, maxReplicas: 3, backlog: 50 } },
+    /workers\.autoscaling\.minReplicas is 9 and maxReplicas is 3/,
+  ],
+  [{ 'workers.resources.limit': { cpu: 1 } }, /workers[./]resources.*limit/s],
+  [{ 'workers.resources.limits.memory': '1 Gi' }, /workers[./]resources[./]limits[./]memory/],
+  [{ podAnnotations: { a: 1 } }, /podAnnotations[./]a/],
+  [{ 'workers.podLabels': { a: 'b c' } }, /workers[./]podLabels[./]a/],
+  [{ podLabels: { 'app.kubernetes.io/name': 'other' } }, /podLabels/],
+  [{ commonLabels: { a: 1 } }, /commonLabels[./]a/],
+  [{ 'serviceMonitor.labels': { a: 1 } }, /serviceMonitor[./]labels[./]a/],
+  [{ 'podMonitor.labels': { a: 1 } }, /podMonitor[./]labels[./]a/],
+  [{ tolerations: [{ key: 'a', operater: 'Exists' }] }, /tolerations[./]0.*operater/s],
+  ['workers.serviceAccount.name=a..b', /workers[./]serviceAccount[./]name/],
+  [{ 'workers.serviceAccount.annotations': { a: 1 } }, /workers[./]serviceAccount[./]annotations[./]a/],
+  ['machineNamespace=a.b', /machineNamespace/],
+  [{ env: [{ name: 'MILLWRIGHT_NAMESPACE', value: 'other' }] }, /env[./]0[./]name/],
+  [{ env: [{ name: 'A', value: 1 }] }, /env[./]0[./]value/],
+  [{ env: [{ nam: 'A' }] }, /env[./]0/],
+  [{ 'workers.env': [{ name: 'A', valueFrom: { secretRef: {} } }] }, /workers[./]env[./]0[./]valueFrom/],
+  [{ envFrom: [{ secretKeyRef: { name: 'a' } }] }, /envFrom[./]0/],
+  [{ volumes: [{ name: 'tmp', emptyDir: {} }] }, /volumes[./]0[./]name/],
+  [{ volumes: [{ name: 'a' }] }, /volumes[./]0/],
+  [{ volumeMounts: [{ name: 'a', mountPath: 'etc' }] }, /volumeMounts[./]0[./]mountPath/],
+  [{ volumeMounts: [{ name: 'a', mountPath: '/etc/millwright/a' }] }, /volumeMounts[./]0[./]mountPath/],
+  [{ 'workers.volumeMounts': [{ name: 'a', mountPath: '/a' }] }, /workers: volumeMounts has "a", and volumes has no/],
+  [{ topologySpreadConstraints: [{ maxSkew: 0, topologyKey: 'a', whenUnsatisfiable: 'No' }] }, /maxSkew/],
+  [{ affinity: { podAffinty: {} } }, /affinity.*podAffinty/s],
+  ['priorityClassName=High', /priorityClassName/],
+  ['workers.livenessProbe.periodSeconds=0', /workers[./]livenessProbe[./]periodSeconds/],
+  [{ 'networkPolicy.from': [{ podSelectr: {} }] }, /networkPolicy[./]from[./]0/],
+  ['admissionPolicy.actions={Deny,Warn}', /admissionPolicy[./]actions/],
+  ['crds.enabled=yes', /crds[./]enabled/],
   ['allowedHosts={https://fleet.example.com}', /allowedHosts[./]0/],
-])('the chart refuses %s and names the value', async (setting, message) => {
+])('the chart refuses %j and names the value', async (setting, message) => {
   await expect(render('one-cluster', namespace, setting)).rejects.toThrow(message);
+});
+
+/** What each value for the Pods of one or both components makes of them. */
+const settings: Readonly<Record<string, unknown>> = {
+  env: [{ name: 'HTTPS_PROXY', value: 'http://proxy:3128' }],
+  envFrom: [{ secretRef: { name: 'a', optional: true } }],
+  volumes: [{ name: 'authority', configMap: { name: 'authority' } }],
+  volumeMounts: [{ name: 'authority', mountPath: '/etc/authority', readOnly: true }],
+  podLabels: { 'azure.workload.identity/use': 'true' },
+  podAnnotations: { checksum: '1' },
+  nodeSelector: { pool: 'system' },
+  tolerations: [{ key: 'a', operator: 'Exists', effect: 'NoSchedule' }],
+  affinity: { nodeAffinity: {} },
+  priorityClassName: 'system-cluster-critical',
+};
+/** What a Deployment has of these. */
+function settingsOf({ spec }: Deployment): Record<string, unknown> {
+  const { metadata, spec: pod } = spec.template;
+  const [{ env, envFrom, volumeMounts }] = pod.containers;
+  const { nodeSelector, tolerations, affinity, priorityClassName } = pod;
+  return {
+    ...{ env: env.filter(({ name }) => !name.startsWith('MILLWRIGHT_')), envFrom },
+    volumes: pod.volumes.filter(({ name }) => name !== 'tmp'),
+    volumeMounts: volumeMounts.filter(({ name }) => name !== 'tmp'),
+    podLabels: Object.fromEntries(
+      Object.entries(metadata.labels ?? {}).filter(([key]) => !key.startsWith('app.kubernetes.io/')),
+    ),
+    ...{ podAnnotations: metadata.annotations, nodeSelector, tolerations, affinity, priorityClassName },
+  };
+}
+const noSettings = { env: [], volumes: [], volumeMounts: [], podLabels: {} };
+
+it('the chart gives the Pods of both components, or of one, what its values say, as an API server takes it', async () => {
+  const both = await deploymentsOf('one-cluster', settings);
+  for (const deployment of both) {
+    expect(settingsOf(deployment)).toEqual(settings);
+    await judge({ ...deployment, metadata: { ...deployment.metadata, namespace } });
+  }
+
+  const ofWorkers = Object.fromEntries(Object.entries(settings).map(([name, value]) => [`workers.${name}`, value]));
+  const [controllers, workers] = await deploymentsOf('one-cluster', ofWorkers);
+  expect(settingsOf(controllers)).toEqual(noSettings);
+  expect(settingsOf(workers)).toEqual(settings);
+});
+
+it('the chart adds lists and labels of a component to those of both, and replaces where its Pods run', async () => {
+  const [controllers, workers] = await deploymentsOf('one-cluster', {
+    env: [{ name: 'A', value: 'both' }],
+    'workers.env': [{ name: 'B', value: 'workers' }],
+    podLabels: { a: 'both', b: 'both' },
+    'workers.podLabels': { b: 'workers' },
+    nodeSelector: { pool: 'both' },
+    'workers.nodeSelector': { pool: 'workers' },
+  });
+
+  expect(settingsOf(controllers)).toMatchObject({
+    env: [{ name: 'A', value: 'both' }],
+    podLabels: { a: 'both', b: 'both' },
+    nodeSelector: { pool: 'both' },
+  });
+  expect(settingsOf(workers)).toMatchObject({
+    env: [
+      { name: 'A', value: 'both' },
+      { name: 'B', value: 'workers' },
+    ],
+    podLabels: { a: 'both', b: 'workers' },
+    nodeSelector: { pool: 'workers' },
+  });
+});
+
+it('the chart spreads the Pods of each component over the nodes, or as its values say', async () => {
+  const spreadOf = async (...values: readonly Setting[]) =>
+    (await deploymentsOf('one-cluster', ...values)).map(({ spec }) => spec.template.spec.topologySpreadConstraints);
+  const zones = { maxSkew: 1, topologyKey: 'topology.kubernetes.io/zone', whenUnsatisfiable: 'DoNotSchedule' };
+  const labelSelector = (component: string) => ({
+    matchLabels: {
+      ...{ 'app.kubernetes.io/name': 'millwright', 'app.kubernetes.io/instance': 'millwright' },
+      'app.kubernetes.io/component': component,
+    },
+  });
+  const components = ['controllers', 'workers'];
+
+  const nodes = { maxSkew: 1, topologyKey: 'kubernetes.io/hostname', whenUnsatisfiable: 'ScheduleAnyway' };
+  expect(await spreadOf()).toEqual(components.map((each) => [{ ...nodes, labelSelector: labelSelector(each) }]));
+  expect(await spreadOf({ topologySpreadConstraints: [zones] })).toEqual(
+    components.map((each) => [{ ...zones, labelSelector: labelSelector(each) }]),
+  );
+  const own = { ...zones, labelSelector: { matchLabels: { a: 'b' } } };
+  expect((await spreadOf({ 'workers.topologySpreadConstraints': [own] }))[1]).toEqual([own]);
+  expect(await spreadOf({ affinity: { podAntiAffinity: {} } })).toEqual([undefined, undefined]);
+});
+
+it('the chart takes an image by its digest, times of probes, flags, and no replicas at all', async () => {
+  const digest = `sha256:${'a'.repeat(64)}`;
+  const imageOf = async (...values: readonly Setting[]) =>
+    (await deploymentsOf('one-cluster', 'image.repository=r/m', ...values))[1].spec.template.spec.containers[0].image;
+
+  expect(await imageOf()).toBe('r/m:0.1.0');
+  expect(await imageOf(`image.digest=${digest}`)).toBe(`r/m@${digest}`);
+  expect(await imageOf(`image.digest=${digest}`, 'image.tag=v1')).toBe(`r/m:v1@${digest}`);
+  const [controllers, workers] = await deploymentsOf('one-cluster', 'controllers.replicas=0', {
+    'workers.livenessProbe': { initialDelaySeconds: 20, periodSeconds: 30 },
+    'controllers.readinessProbe': { periodSeconds: 7, failureThreshold: 9 },
+    'workers.args': ['--orphan-brake-count=3'],
+  });
+  expect(controllers.spec.replicas).toBe(0);
+  expect(controllers.spec.template.spec.containers[0].readinessProbe).toEqual({
+    httpGet: { path: '/readyz', port: 'metrics' },
+    ...{ periodSeconds: 7, timeoutSeconds: 5, failureThreshold: 9 },
+  });
+  const [worker] = workers.spec.template.spec.containers;
+  expect(worker.livenessProbe).toMatchObject({ initialDelaySeconds: 20, periodSeconds: 30 });
+  expect(worker.args).toEqual(['worker', '--orphan-brake-count=3']);
+});
+
+it('the chart puts common labels on all objects, and keeps the selectors as they are', async () => {
+  const on = ['admissionPolicy', 'fleetPage', 'serviceMonitor', 'podMonitor', 'prometheusRule', 'grafanaDashboard'];
+  const enabled = on.map((name) => `${name}.enabled=true`);
+  const objects = objectsOf(await render('one-cluster', 'fleet', ...enabled, 'commonLabels.team=fleet'));
+
+  for (const { kind, metadata } of objects)
+    expect({ kind, team: metadata.labels?.['team'] }).toEqual({ kind, team: 'fleet' });
+  const deployments = objects.filter(({ kind }) => kind === 'Deployment');
+  for (const each of deployments) {
+    const { selector, template } = (each as Rendered & { spec: { selector: object; template: Rendered } }).spec;
+    expect(JSON.stringify(selector)).not.toContain('team');
+    expect(template.metadata.labels).toMatchObject({ team: 'fleet' });
+  }
+});
+
+it('the chart makes a PodMonitor of the Pods', async () => {
+  const objects = objectsOf(await render('one-cluster', 'fleet', 'podMonitor.enabled=true', 'podMonitor.labels.a=b'));
+  const monitors = objects.filter(({ kind }) => kind.endsWith('Monitor'));
+
+  expect(monitors).toEqual([
+    expect.objectContaining({
+      kind: 'PodMonitor',
+      metadata: expect.objectContaining({ labels: expect.objectContaining({ a: 'b' }) }),
+      spec: {
+        selector: {
+          matchLabels: { 'app.kubernetes.io/name': 'millwright', 'app.kubernetes.io/instance': 'millwright' },
+        },
+        podMetricsEndpoints: [{ port: 'metrics', interval: '30s', honorLabels: true }],
+      },
+    }),
+  ]);
+});
+
+it('the chart has the CRDs of deploy/crds if its values say so, and they stay unless these say otherwise', async () => {
+  const crdsOf = async (...values: readonly Setting[]) =>
+    objectsOf(await render('one-cluster', 'fleet', ...values)).filter(
+      ({ kind }) => kind === 'CustomResourceDefinition',
+    ) as (Rendered & { spec: object })[];
+
+  expect(await crdsOf()).toEqual([]);
+  const crds = await crdsOf('crds.enabled=true');
+  expect(crds).toHaveLength(4);
+  for (const { metadata, spec } of crds) {
+    const [plural, ...group] = metadata.name.split('.');
+    const file = new URL(`crds/${group.join('.')}_${plural}.yaml`, import.meta.url);
+    const original = parse(await readFile(file, 'utf8'));
+    expect(spec).toEqual(original.spec);
+    expect(metadata.annotations).toEqual({ ...original.metadata.annotations, 'helm.sh/resource-policy': 'keep' });
+  }
+  const [first] = await crdsOf('crds.enabled=true', 'crds.keep=false');
+  expect(Object.keys(first?.metadata.annotations ?? {})).not.toContain('helm.sh/resource-policy');
 });
 
 it.each([
@@ -116,7 +419,77 @@ it.each([
   expect(pods).toHaveLength(2);
   for (const pod of pods)
     expect(pod).toMatchObject({ automountServiceAccountToken: isMounted, enableServiceLinks: false });
-  expect(accounts).toEqual([expect.objectContaining({ automountServiceAccountToken: false })]);
+  expect(accounts).toHaveLength(2);
+  for (const account of accounts) expect(account).toMatchObject({ automountServiceAccountToken: false });
+});
+
+/** Name of a role, and the account that it is bound to. */
+const bindings = (objects: readonly Rendered[]) =>
+  objects
+    .filter(({ kind }) => kind.endsWith('Binding'))
+    .map((each) => {
+      const { roleRef, subjects } = each as Rendered & { roleRef: Rendered['metadata']; subjects: { name: string }[] };
+      return [roleRef.name, ...subjects.map(({ name }) => name)];
+    });
+
+it('the chart gives each component an account of its own, with the roles of this component', async () => {
+  const objects = objectsOf(await render('one-cluster', 'fleet', 'installation=pool'));
+  const accounts = (objects.filter(({ kind }) => kind === 'Deployment') as Deployment[]).map(({ spec, metadata }) => [
+    metadata.name,
+    spec.template.spec.serviceAccountName,
+  ]);
+
+  expect(accounts).toEqual([
+    ['millwright-controllers', 'millwright-controllers'],
+    ['millwright-workers', 'millwright-workers'],
+  ]);
+  expect(bindings(objects)).toEqual([
+    ['fleet-millwright-controllers-nodes', 'millwright-controllers'],
+    ['fleet-millwright-workers-nodes', 'millwright-workers'],
+    ['millwright-controllers', 'millwright-controllers'],
+    ['millwright-workers', 'millwright-workers'],
+    ['fleet-millwright-bootstrap-tokens', 'millwright-workers'],
+  ]);
+  const leases = objects
+    .filter(({ kind, metadata }) => kind === 'Role' && metadata.namespace === 'fleet')
+    .flatMap((role) => (role as Rendered & { rules: { resources: string[]; resourceNames?: string[] }[] }).rules)
+    .filter(({ resources }) => resources.includes('leases'));
+  expect(leases.flatMap(({ resourceNames = [] }) => resourceNames)).toContain('millwright-pool-target');
+  expect(JSON.stringify(leases)).not.toContain('<installation>');
+});
+
+it('the chart takes the accounts that its values name, and makes no role for bootstrap tokens where none are wanted', async () => {
+  const settings = [
+    ...['workers.serviceAccount.name=cloud', 'workers.serviceAccount.annotations.role=of-the-cloud'],
+    ...['controllers.serviceAccount.create=false', 'rbac.bootstrapTokens=false'],
+  ];
+  const objects = objectsOf(await render('one-cluster', 'fleet', ...settings));
+
+  const accounts = objects.filter(({ kind }) => kind === 'ServiceAccount');
+  expect(accounts.map(({ metadata: { name, annotations } }) => [name, annotations])).toEqual([
+    ['cloud', { role: 'of-the-cloud' }],
+  ]);
+  expect(bindings(objects)).toEqual([
+    ['fleet-millwright-controllers-nodes', 'millwright-controllers'],
+    ['fleet-millwright-workers-nodes', 'cloud'],
+    ['millwright-controllers', 'millwright-controllers'],
+    ['millwright-workers', 'cloud'],
+  ]);
+});
+
+it('the chart adds rights for people to the ClusterRoles view, edit and admin of Kubernetes, unless that is off', async () => {
+  const rolesFor = async (...settings: readonly string[]) =>
+    objectsOf(await render('one-cluster', 'fleet', ...settings))
+      .filter(({ kind, metadata }) => kind === 'ClusterRole' && !metadata.name.endsWith('-nodes'))
+      .map(({ metadata: { name, labels = {} } }) => [name, Object.keys(labels).find((each) => /aggregate/.test(each))]);
+
+  const aggregate = 'rbac.authorization.k8s.io/aggregate-to';
+  expect(await rolesFor()).toEqual(
+    ['view', 'edit', 'admin'].map((name) => [`fleet-millwright-${name}`, `${aggregate}-${name}`]),
+  );
+  expect(await rolesFor('rbac.aggregateClusterRoles=false')).toEqual(
+    ['view', 'edit', 'admin'].map((name) => [`fleet-millwright-${name}`, undefined]),
+  );
 });
 
 it('the chart makes hosts and peers of a NetworkPolicy of its values', async () => {
@@ -132,9 +505,10 @@ it('the chart makes hosts and peers of a NetworkPolicy of its values', async () 
     },
   ]);
   for (const { spec } of deployments)
-    expect(spec.template.spec.containers[0]?.args).toContain(
-      '--allowed-hosts=millwright.fleet,millwright-fleet.fleet,fleet.example.com,b',
-    );
+    expect(spec.template.spec.containers[0].env).toContainEqual({
+      name: 'MILLWRIGHT_ALLOWED_HOSTS',
+      value: 'millwright.fleet,millwright-fleet.fleet,fleet.example.com,b',
+    });
 });
 
 it('the chart refuses to send an API key for Temporal in clear text, except to the same Pod', async () => {
@@ -143,10 +517,10 @@ it('the chart refuses to send an API key for Temporal in clear text, except to t
   await expect(render('one-cluster', namespace, ...off)).rejects.toThrow(/temporal[./]tls[./]enabled/);
   for (const address of ['localhost:7233', '127.0.0.1:7233', '[::1]:7233'])
     expect(await render('one-cluster', namespace, ...off, `temporal.address=${address}`)).toContain(
-      '--temporal-tls=false',
+      'MILLWRIGHT_TEMPORAL_TLS, value: "false"',
     );
   for (const one of [['temporal.apiKeySecret=key', 'temporal.tls.enabled=true'], off.slice(0, 1), off.slice(1)])
-    expect(await render('one-cluster', namespace, ...one)).toContain('--temporal-address=');
+    expect(await render('one-cluster', namespace, ...one)).toContain('MILLWRIGHT_TEMPORAL_ADDRESS');
 });
 
 it('the chart makes of the files in monitoring a PrometheusRule that Prometheus takes, and a ConfigMap for Grafana', async () => {

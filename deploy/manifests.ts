@@ -7,11 +7,18 @@ import { findServer, serverSources } from './local/servers.ts';
 
 const folder = fileURLToPath(new URL('./', import.meta.url));
 
+/** A value as `--set` takes it, or values by their paths. */
+export type Setting = string | Readonly<Record<string, unknown>>;
+
 /** What the chart makes of a file of values in deploy/chart/examples, as YAML. Throws an Error with what helm says. */
-export async function render(example: string, namespace: string, ...settings: readonly string[]): Promise<string> {
+export async function render(example: string, namespace: string, ...settings: readonly Setting[]): Promise<string> {
   const helm = await findServer('helm');
   const values = `${folder}chart/examples/${example}.yaml`;
-  const set = settings.flatMap((setting) => ['--set', setting]);
+  const set = settings.flatMap((setting) =>
+    typeof setting === 'string'
+      ? ['--set', setting]
+      : Object.entries(setting).flatMap(([path, value]) => ['--set-json', `${path}=${JSON.stringify(value)}`]),
+  );
   const version = ['--kube-version', serverSources['kube-apiserver'].version];
   const options = [...version, '--namespace', namespace, '--values', values, ...set];
   // It would look for the kubeconfig of whoever runs this.
@@ -25,7 +32,7 @@ export async function render(example: string, namespace: string, ...settings: re
 export async function manifests(): Promise<string> {
   const head =
     '# Made from deploy/chart by `npm run manifests`, for one cluster with the provider aws. Do not edit.\n' +
-    '# Correct the image, --temporal-address and --providers, and the namespace `millwright` where it is another one.\n';
+    '# Correct the image, the address of Temporal and the providers, and the namespace `millwright` where it is another one.\n';
   const objects = await render('one-cluster', 'millwright');
   return `${head}${objects.replaceAll(/^ *app\.kubernetes\.io\/managed-by: Helm\n|^# Source: .*\n/gm, '')}`;
 }

@@ -1,10 +1,11 @@
 import { afterAll, beforeAll, beforeEach, expect, it, jest } from '@jest/globals';
+import { clusterRecordName } from '../api/names.ts';
 import { newNamespace, recordingLogger, testClient, testKubeconfig } from '../test/support/kube.ts';
 import type { KubeClient } from './client.ts';
 import { loadKubeconfig } from './config.ts';
 import { leases, namespaces, nodes } from './core.ts';
 import { ConnectionError, RateLimitError, StatusError } from './errors.ts';
-import { clusterRecordName, findOtherCluster, onlyKnownCluster } from './known-cluster.ts';
+import { findOtherCluster, onlyKnownCluster } from './known-cluster.ts';
 import { mergePatch } from './patch.ts';
 
 let control: KubeClient;

@@ -1,4 +1,5 @@
 /** Keeps an installation in the cluster that it has its Nodes in: in another one, "not found" does not mean "gone". */
+import { clusterRecordName } from '../api/names.ts';
 import type { KubeClient } from './client.ts';
 import { leases, namespaces } from './core.ts';
 import {
@@ -26,11 +27,6 @@ export interface ClusterRecord {
   /** The watched namespace. */
   readonly namespace: string;
   readonly installation: string;
-}
-
-/** Name of the Lease. */
-export function clusterRecordName(installation: string): string {
-  return `millwright-${installation}-target`;
 }
 
 /**

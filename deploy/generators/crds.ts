@@ -14,14 +14,15 @@ export const kinds: readonly KindDefinition[] = [
   machineDeploymentDefinition,
 ];
 
-/** Files of deploy/crds by their path in the repository, one for each kind. */
+/** Files of deploy/crds by their path in the repository, one for each kind. The chart has them, too: it reads no others. */
 export function crdFiles(): Record<string, string> {
   return Object.fromEntries(
-    kinds.map((kind) => {
+    kinds.flatMap((kind) => {
       const crd = toCrd(kind);
       const { group, plural } = kind.resource;
       const yaml = stringify(crd, { aliasDuplicateObjects: false, lineWidth: 120 });
-      return [`deploy/crds/${group}_${plural}.yaml`, `# Made from api/ by \`npm run generate\`. Do not edit.\n${yaml}`];
+      const text = `# Made from api/ by \`npm run generate\`. Do not edit.\n${yaml}`;
+      return ['deploy/crds', 'deploy/chart/definitions'].map((folder) => [`${folder}/${group}_${plural}.yaml`, text]);
     }),
   );
 }

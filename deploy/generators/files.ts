@@ -10,6 +10,7 @@ import { eventsDoc } from './events.ts';
 import { failuresDoc } from './failures.ts';
 import { metricsDoc } from './metrics.ts';
 import { namesDoc } from './names.ts';
+import { policyFiles } from './policy.ts';
 import { providerContractDoc } from './provider-contract.ts';
 import { providerSpecsDoc } from './provider-specs.ts';
 import { rbacFiles } from './rbac.ts';
@@ -21,6 +22,7 @@ export function generatedFiles(): Record<string, string> {
   return {
     ...crdFiles(),
     ...rbacFiles(),
+    ...policyFiles(),
     'docs/acceptance.md': acceptanceDoc(findTestTitles(root)),
     'docs/reference/api.md': apiDoc(),
     'docs/reference/chart.md': chartDoc(),

@@ -9,7 +9,7 @@ import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { stringify } from 'yaml';
 import { annotations } from '../../api/gardener/names.ts';
 import { machineDeployments } from '../../api/gardener/resources.ts';
-import { defineResource } from '../../api/objects.ts';
+import { defineResource, type KubeObject } from '../../api/objects.ts';
 import { workflowIdPrefix } from '../../api/workflow-id.ts';
 import { root } from '../../deploy/generators/root.ts';
 import { findServer } from '../../deploy/local/servers.ts';
@@ -117,6 +117,7 @@ describe('a document', () => {
       deployment: 'pool',
       node,
       machine: 'waiting',
+      account: 'machines',
     };
     const changed = { apiVersion: 'machine.sapcloud.io/v1alpha1', kind: 'MachineDeployment', metadata: key };
     const { spec } = await control.get(machineDeployments, key);
@@ -162,26 +163,35 @@ describe('a document', () => {
     await run(...commands);
   });
 
-  it('rights.md binds the roles of both clusters to the account of one namespace', async () => {
+  it('rights.md binds the roles of both clusters to the accounts of one namespace, or to a single account', async () => {
     const { namespace, control } = millwright;
     const rights = commandsOf('docs/how-to/rights.md');
     const bindings = [
-      { kind: 'RoleBinding', metadata: { namespace, name: 'millwright' } },
-      { kind: 'ClusterRoleBinding', metadata: { name: 'millwright-nodes' } },
+      { kind: 'RoleBinding', metadata: { namespace, name: 'millwright-controllers' } },
+      { kind: 'RoleBinding', metadata: { namespace, name: 'millwright-workers' } },
+      { kind: 'ClusterRoleBinding', metadata: { name: 'millwright-controllers-nodes' } },
+      { kind: 'ClusterRoleBinding', metadata: { name: 'millwright-workers-nodes' } },
       { kind: 'RoleBinding', metadata: { namespace: 'kube-system', name: 'millwright-bootstrap-tokens' } },
     ];
-    const boundTo = async (ofNamespace: string, word: string) => {
-      await run(...rights.filter((command) => command.startsWith(word)));
+    const group = 'rbac.authorization.k8s.io';
+    const find = (kind: string, metadata: { readonly namespace?: string; readonly name: string }) => {
+      const resource = { group, version: 'v1', plural: `${kind.toLowerCase()}s`, kind };
+      return control.get(defineResource<KubeObject>({ ...resource, namespaced: 'namespace' in metadata }), metadata);
+    };
+    const boundTo = async (accountOf: (name: string) => object, pattern: RegExp) => {
+      await run(...rights.filter((command) => pattern.test(command)));
       for (const { kind, metadata } of bindings) {
-        const resource = { group: 'rbac.authorization.k8s.io', version: 'v1', plural: `${kind.toLowerCase()}s`, kind };
-        const found = await control.get(defineResource({ ...resource, namespaced: 'namespace' in metadata }), metadata);
-        const account = { kind: 'ServiceAccount', name: 'millwright', namespace: ofNamespace };
-        expect(found).toMatchObject({ metadata, subjects: [account] });
+        const account = { kind: 'ServiceAccount', ...accountOf(metadata.name) };
+        expect(await find(kind, metadata)).toMatchObject({ metadata, subjects: [account] });
       }
     };
+    const roleIn = (name: string) => ({ name: `millwright-${/controllers/.test(name) ? 'controllers' : 'workers'}` });
 
-    await boundTo('millwright', 'kubectl');
-    await boundTo(values['pod namespace'] ?? '', 'sed');
+    await boundTo((name) => ({ ...roleIn(name), namespace: 'millwright' }), /^kubectl/);
+    await boundTo((name) => ({ ...roleIn(name), namespace: values['pod namespace'] }), /^sed .*pod namespace/);
+    const role = await find('Role', { namespace, name: 'millwright-workers' });
+    expect(JSON.stringify(role)).toContain(`"millwright-${values['installation']}-target"`);
+    await boundTo(() => ({ name: values['account'], namespace: 'millwright' }), /^sed .*account/);
   });
 });
 

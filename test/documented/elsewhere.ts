@@ -59,6 +59,9 @@ export const elsewhere: Readonly<Record<string, Readonly<Record<string, Elsewher
   'docs/how-to/orphan-sweep.md': {
     'millwright sweep approve': { testedBy: 'test/end-to-end/brake.test.ts' },
   },
+  'docs/how-to/rights.md': {
+    helm: { testedBy: 'test/end-to-end/admission-policy.test.ts' },
+  },
   'docs/how-to/rollouts.md': {
     'millwright replay': { testedBy: 'test/end-to-end/history-of-runs.long.test.ts' },
   },

@@ -5,18 +5,22 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { parse, parseAllDocuments, stringify } from 'yaml';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
+import { names, signingKeySecret } from '../../api/names.ts';
 import { defineResource, type KubeObject, type NewObject } from '../../api/objects.ts';
+import { type RightsRole, roles } from '../../api/rights.ts';
+import { freePort } from '../../deploy/local/ports.ts';
 import { type Stack, startStack } from '../../deploy/local/stack.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { namespaces, podDisruptionBudgets, pods } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { guardNode } from '../support/guarded-node.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
+
 import { type MillwrightProcess, startMillwright, startProcess } from '../support/millwright.ts';
 import { until } from '../support/until.ts';
 import { startVolumes } from '../support/volumes.ts';
 
-const user = 'millwright-under-test';
+const userOf = (role: RightsRole) => `millwright-${role}-under-test`;
 const rbac = 'rbac.authorization.k8s.io';
 const kinds = new Map(
   [
@@ -33,12 +37,13 @@ const kinds = new Map(
 interface Rule {
   readonly apiGroups: readonly string[];
   readonly resources: readonly string[];
+  readonly resourceNames?: readonly string[];
   readonly verbs: readonly string[];
 }
 interface Document extends KubeObject {
   readonly kind: string;
   readonly rules?: readonly Rule[];
-  readonly subjects?: readonly object[];
+  readonly subjects?: readonly { readonly name: string }[];
 }
 
 async function documentsOf(file: string): Promise<Document[]> {
@@ -46,53 +51,78 @@ async function documentsOf(file: string): Promise<Document[]> {
   return parseAllDocuments(await readFile(path, 'utf8')).map((document) => document.toJSON());
 }
 
-/** Applies a file with the user of the test as the only subject. */
-async function apply(client: KubeClient, file: string, namespace?: string): Promise<void> {
-  for (const { kind, subjects, apiVersion: _, ...object } of (await documentsOf(file)) as (Document & {
+/** Applies a file with users of the test as the subjects, and with the installation of the test. */
+async function apply(client: KubeClient, file: string, namespace: string): Promise<void> {
+  for (const { kind, rules, subjects, apiVersion: _, ...object } of (await documentsOf(file)) as (Document & {
     apiVersion: string;
   })[]) {
     const resource = kinds.get(kind);
     if (resource === undefined) throw new Error(`${file} has a ${kind}`);
     const metadata = { ...(resource.namespaced && { namespace }), ...object.metadata };
-    const bound = subjects && { subjects: [{ apiGroup: rbac, kind: 'User', name: user }] };
-    await client.create(resource, { ...object, ...bound, metadata } as NewObject<KubeObject>);
+    const bound = subjects && {
+      subjects: subjects.map(({ name }) => ({ apiGroup: rbac, kind: 'User', name: `${name}-under-test` })),
+    };
+    const ofInstallation = (name: string) => name.replace('millwright-millwright-', `millwright-${namespace}-`);
+    const named = rules?.map((rule) => ({ ...rule, resourceNames: rule.resourceNames?.map(ofInstallation) }));
+    const body = { ...object, ...(named && { rules: named }), ...bound, metadata };
+    await client.create(resource, body as unknown as NewObject<KubeObject>);
   }
 }
 
-/** What the rules of a file allow, one line each: `verb group/resource`. */
-async function allowedBy(file: string): Promise<Set<string>> {
-  const rules = (await documentsOf(file)).flatMap((document) => document.rules ?? []);
-  const all = rules.flatMap(({ apiGroups, resources, verbs }) =>
-    apiGroups.flatMap((group) => resources.flatMap((resource) => verbs.map((verb) => `${verb} ${group}/${resource}`))),
+/** What the rules of a file allow a process, one line each: `verb group/resource`, with a name where that is limited. */
+async function allowedBy(file: string, role: RightsRole): Promise<Set<string>> {
+  const documents = await documentsOf(file);
+  const bound = documents.filter(({ subjects }) => subjects?.some(({ name }) => name === `millwright-${role}`));
+  const rules = documents
+    .filter(({ metadata }) => bound.some((each) => each.metadata.name === metadata.name))
+    .flatMap((document) => document.rules ?? []);
+  const all = rules.flatMap(({ apiGroups, resources, resourceNames = [''], verbs }) =>
+    apiGroups.flatMap((group) =>
+      resources.flatMap((resource) =>
+        resourceNames.flatMap((name) => verbs.map((verb) => `${verb} ${group}/${resource} ${name}`.trimEnd())),
+      ),
+    ),
   );
   return new Set(all);
 }
 
 interface AuditEvent {
   readonly verb: string;
+  readonly userAgent?: string;
   readonly impersonatedUser?: { readonly username: string };
-  readonly objectRef?: { readonly apiGroup?: string; readonly resource: string; readonly subresource?: string };
+  readonly objectRef?: {
+    readonly apiGroup?: string;
+    readonly resource: string;
+    readonly subresource?: string;
+    readonly name?: string;
+  };
   readonly responseStatus?: { readonly code: number };
 }
 
-/** What the user has asked of a cluster: what was answered, and what was refused. */
-async function askedOf(auditLog: string | undefined) {
+/** What a process has asked of a cluster, also with names, and what was refused. `doctor` as its user does not count. */
+async function askedOf(auditLog: string | undefined, role: RightsRole) {
   const events = (await readFile(auditLog ?? '', 'utf8')).trimEnd().split('\n');
+  const user = userOf(role);
   const own = events
     .filter((line) => line.includes(user))
     .map((line): AuditEvent => JSON.parse(line))
     .filter(({ impersonatedUser, objectRef }) => impersonatedUser?.username === user && objectRef !== undefined);
   const lineOf = ({ verb, objectRef: { apiGroup = '', resource, subresource } = { resource: '' } }: AuditEvent) =>
     `${verb} ${apiGroup}/${resource}${subresource === undefined ? '' : `/${subresource}`}`;
-  const refused = own.filter(({ responseStatus }) => responseStatus?.code === 403);
-  return { used: new Set(own.map(lineOf)), refused: [...new Set(refused.map(lineOf))] };
+  const used = own.filter(({ userAgent = '' }) => !userAgent.startsWith('millwright-doctor'));
+  const refused = used.filter(({ responseStatus }) => responseStatus?.code === 403);
+  return {
+    used: new Set(used.flatMap((event) => [lineOf(event), `${lineOf(event)} ${event.objectRef?.name}`])),
+    refused: [...new Set(refused.map(lineOf))],
+  };
 }
 
 let stack: Stack;
-/** Kubeconfig of the user of the test. */
-const limitedTo = (cluster: string) => join(stack.dir, `${cluster}.limited`);
+/** Kubeconfig of the user of a process. */
+const limitedTo = (cluster: string, role: RightsRole) => join(stack.dir, `${cluster}.${role}`);
 let millwright: Installation;
-let limited: MillwrightProcess;
+let limited: MillwrightProcess[];
+let fleetPage: string;
 beforeAll(async () => {
   stack = await startStack({ clusters: 2, isAudited: true });
   const [control, target] = stack.clusters;
@@ -104,30 +134,44 @@ beforeAll(async () => {
   });
   const { namespace } = millwright;
   await apply(millwright.control, 'control.yaml', namespace);
-  await apply(millwright.target, 'target.yaml');
-  const limit = async (kubeconfig: string, name: string) => {
+  for (const file of ['target.yaml', 'bootstrap-tokens.yaml']) await apply(millwright.target, file, namespace);
+  const limit = async (kubeconfig: string, name: string, role: RightsRole) => {
     const config = parse(await readFile(kubeconfig, 'utf8'));
-    for (const each of config.users) each.user.as = user;
-    await writeFile(limitedTo(name), stringify(config));
-    return limitedTo(name);
+    for (const each of config.users) each.user.as = userOf(role);
+    await writeFile(limitedTo(name, role), stringify(config));
+    return limitedTo(name, role);
   };
-  limited = await startMillwright({
-    ...{ namespace, temporalAddress, kubeconfig: await limit(control.kubeconfig, 'control') },
-    targetKubeconfig: await limit(targetKubeconfig, 'target'),
-  });
+  const fleetPort = await freePort();
+  fleetPage = `http://127.0.0.1:${fleetPort}`;
+  limited = [];
+  // The workers fill it.
+  await millwright.putSecret(signingKeySecret, {});
+  for (const role of roles) {
+    limited.push(
+      await startMillwright({
+        ...{ namespace, temporalAddress, command: role === 'workers' ? 'worker' : role },
+        kubeconfig: await limit(control.kubeconfig, 'control', role),
+        targetKubeconfig: await limit(targetKubeconfig, 'target', role),
+        flags: role === 'workers' ? ['--orphan-confirm-after', '1s'] : ['--fleet-port', String(fleetPort)],
+      }),
+    );
+  }
 });
 afterAll(async () => {
-  await limited?.stop();
+  for (const each of limited ?? []) await each.stop();
   await millwright?.stop();
   await stack?.stop();
 });
 
-it('the roles of deploy/rbac are enough for the life of machines, and have nothing that is not used', async () => {
+it('the roles of deploy/rbac are enough for the life of machines, and give neither process anything that it does not use', async () => {
   const { namespace, control, target } = millwright;
   const key = { namespace, name: 'pool' };
   await millwright.putSecret('pool', { userData: '#!/bin/sh\njoin <<BOOTSTRAP_TOKEN>>' });
   await millwright.createDeployment('pool', 3, { revisionHistoryLimit: 0 });
   const all = await millwright.untilMachines(3, 'Running');
+  // The page shows what a description of the Machine says.
+  const shown = await fetch(`${fleetPage}/machines/${all[0]?.metadata.name}`);
+  expect([shown.status, await shown.text()]).toEqual([200, expect.stringContaining('Running')]);
   const [guarded, stateful, forced] = all.map(({ metadata: { name, uid } }) => ({
     ...{ namespace, name, uid },
     dialect: 'gardener',
@@ -174,10 +218,11 @@ it('the roles of deploy/rbac are enough for the life of machines, and have nothi
   await control.delete(machines, forced);
   await millwright.untilGone(forced);
 
-  // A rollout, after which the old set is deleted, and a refusal that repeats.
+  // A rollout within a limit of the namespace, after which the old set is deleted, and a refusal that repeats.
   const template = { metadata: { labels: { name: 'pool', round: '2' } } };
   await millwright.untilMachines(3, 'Running');
-  await control.patch(machineDeployments, key, mergePatch({ spec: { template } }));
+  const limits = { annotations: { [names.maxProvisioning]: '10' } };
+  await control.patch(machineDeployments, key, mergePatch({ metadata: limits, spec: { template } }));
   await until('it is rolled out', async (see) => {
     const found = see(await millwright.machines());
     return found.length === 3 && found.every(({ metadata }) => metadata.labels?.['round'] === '2');
@@ -200,27 +245,52 @@ it('the roles of deploy/rbac are enough for the life of machines, and have nothi
       async (see) => (see(await millwright.describe(refusedRef)).lastError?.times ?? 0) > i + 1,
     );
   }
+  const sweep = startProcess([
+    ...['sweep', '--dry-run', '-n', namespace, '--temporal-address', stack.temporalAddress],
+    ...['--target-kubeconfig', stack.clusters[0].kubeconfig],
+  ]);
+  expect(await sweep.exited).toMatchObject({ code: 0 });
   await millwright.scale('pool', 0);
   await until('all are gone', async (see) => see(await millwright.machines()).length === 0);
   await volumes.stop();
-  const { exited, logs } = startProcess([
-    ...['doctor', '-n', namespace, '--temporal-address', stack.temporalAddress],
-    ...['--control-kubeconfig', limitedTo('control'), '--target-kubeconfig', limitedTo('target')],
-  ]);
-  await exited;
-  expect(logs().match(/^. rights in .*$/gm)).toEqual([
-    expect.stringMatching(/^✓ rights in the control cluster/),
-    expect.stringMatching(/^✓ rights in the target cluster/),
-  ]);
-  await limited.stop();
+  for (const role of roles) {
+    const { exited, logs } = startProcess([
+      ...['doctor', '-n', namespace, '--temporal-address', stack.temporalAddress],
+      ...['--control-kubeconfig', limitedTo('control', role), '--target-kubeconfig', limitedTo('target', role)],
+    ]);
+    await exited;
+    // Workers may do more to Nodes than controllers.
+    const [inControl, inTarget] = {
+      controllers: ['controllers, and not of workers', 'controllers, and not of workers'],
+      workers: ['workers, and not of controllers', 'controllers and workers'],
+    }[role];
+    expect(logs().match(/^. rights in .*$/gm)).toEqual([
+      expect.stringMatching(new RegExp(`^✓ rights in the control cluster: .* has all of ${inControl}$`)),
+      expect.stringMatching(new RegExp(`^✓ rights in the target cluster: .* has all of ${inTarget}$`)),
+    ]);
+  }
+  for (const each of limited) await each.stop();
 
-  const [inControl, inTarget] = await Promise.all(stack.clusters.map(({ auditLog }) => askedOf(auditLog)));
-  expect([inControl?.refused, inTarget?.refused]).toEqual([[], []]);
   // Only an admission plugin asks for these, and in no request of its own.
   const ofAdmission = ['machinedeployments/finalizers', 'machinesets/finalizers'];
   const isOfAdmission = (line: string) => ofAdmission.some((resource) => line.endsWith(resource));
-  const unused = async (file: string, used: ReadonlySet<string> = new Set()) =>
-    [...(await allowedBy(file))].filter((line) => !used.has(line) && !isOfAdmission(line));
-  expect(await unused('control.yaml', inControl?.used)).toEqual([]);
-  expect(await unused('target.yaml', inTarget?.used)).toEqual([]);
+  // Both processes have the code for these, and here the other one is the first: to remember the cluster of the Nodes, and
+  // to have an Event that repeats.
+  const ofOther = { controllers: 'patch events.k8s.io/events', workers: 'create coordination.k8s.io/leases' };
+  const unused = async (file: string, role: RightsRole, used: ReadonlySet<string> = new Set()) =>
+    [...(await allowedBy(file, role))].filter(
+      (line) => !used.has(line) && !isOfAdmission(line) && line !== ofOther[role],
+    );
+  for (const role of roles) {
+    const [inControl, inTarget] = await Promise.all(stack.clusters.map(({ auditLog }) => askedOf(auditLog, role)));
+    expect([inControl?.refused, inTarget?.refused]).toEqual([[], []]);
+    expect(await unused('control.yaml', role, namedAsInFile(inControl?.used, namespace))).toEqual([]);
+    expect(await unused('target.yaml', role, inTarget?.used)).toEqual([]);
+    expect(await unused('bootstrap-tokens.yaml', role, inTarget?.used)).toEqual([]);
+  }
 });
+
+/** The files have another installation. */
+function namedAsInFile(used: ReadonlySet<string> = new Set(), namespace: string): ReadonlySet<string> {
+  return new Set([...used].map((line) => line.replace(`millwright-${namespace}-`, 'millwright-millwright-')));
+}

@@ -7,6 +7,7 @@ import {
   findingsText,
   ownersFinding,
   providerFinding,
+  type Right,
   retentionFinding,
   rightsFinding,
   serverFinding,
@@ -95,14 +96,33 @@ it('prints findings with their fixes, and counts them', () => {
   );
 });
 
-it('says whose account has all rights, or lacks which', () => {
+it('says whose account has all rights of which process, or lacks which', () => {
   const account = 'the account of the Pod';
-  const right = { group: '', resource: 'nodes', verb: 'get', namespace: undefined };
+  const right = { group: '', resource: 'nodes', name: undefined, verb: 'get', namespace: undefined };
+  const token = { ...right, resource: 'secrets', namespace: 'kube-system', isForTokens: true };
+  const rights = (ofControllers: readonly Right[], ofWorkers: readonly Right[]) =>
+    rightsFinding('rights', account, [
+      { role: 'controllers', count: 4, lacking: ofControllers },
+      { role: 'workers', count: 8, lacking: ofWorkers },
+    ]);
 
-  expect(rightsFinding('rights', account, [])).toMatchObject({ state: 'ok', message: `${account} has all` });
-  expect(rightsFinding('rights', account, [right])).toMatchObject({
+  expect(rights([], [])).toMatchObject({ state: 'ok', message: `${account} has all of controllers and workers` });
+  expect(rights([right], [])).toMatchObject({
+    state: 'ok',
+    message: `${account} has all of workers, and not of controllers`,
+  });
+  expect(rights([right], [right, token])).toMatchObject({
     state: 'problem',
-    message: `${account} may not get nodes`,
+    message: `${account}, as that of workers, may not get nodes; get secrets in kube-system`,
+  });
+  expect(rights([], [right])).toMatchObject({
+    state: 'ok',
+    message: `${account} has all of controllers, and not of workers`,
+  });
+  expect(rights([right], [token])).toMatchObject({
+    state: 'warning',
+    message: `${account}, as that of workers, may not get secrets in kube-system`,
+    fix: expect.stringContaining('deploy/rbac/bootstrap-tokens.yaml'),
   });
 });
 

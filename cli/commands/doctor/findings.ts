@@ -1,5 +1,6 @@
 /** What `millwright doctor` has found, and the decisions behind it. Pure. */
 
+import type { RightsRole } from '../../../api/rights.ts';
 import { versionOf } from '../../../temporal/clusters.ts';
 import type { Poller } from '../../../temporal/task-queues.ts';
 import { durationText } from '../../duration-text.ts';
@@ -127,25 +128,49 @@ export interface Right {
   readonly group: string;
   /** Plural, with its subresource. */
   readonly resource: string;
+  /** undefined: all. */
+  readonly name: string | undefined;
   readonly verb: string;
   /** undefined: in all namespaces, or not namespaced. */
   readonly namespace: string | undefined;
+  /** Whether only bootstrap tokens need it. */
+  readonly isForTokens?: boolean;
 }
 
-/** @param lacking what the account may not do */
-export function rightsFinding(subject: string, account: string, lacking: readonly Right[]): Finding {
-  if (lacking.length === 0) return { subject, state: 'ok', message: `${account} has all` };
-  const byResource = Map.groupBy(lacking, ({ group, resource, namespace }) => {
-    const name = group === '' ? resource : `${resource}.${group}`;
-    return namespace === undefined ? name : `${name} in ${namespace}`;
+/** What an account lacks of the rights of a process. */
+export interface RoleCheck {
+  readonly role: RightsRole;
+  /** Of the rights of the process. */
+  readonly count: number;
+  readonly lacking: readonly Right[];
+}
+
+/** @param checked each process: nobody says which ones the account is for, so it is those of which it lacks least */
+export function rightsFinding(subject: string, account: string, checked: readonly RoleCheck[]): Finding {
+  const shareOf = ({ lacking, count }: RoleCheck) => lacking.filter(({ isForTokens }) => !isForTokens).length / count;
+  const least = Math.min(...checked.map(shareOf));
+  const meant = checked.filter((each) => shareOf(each) === least);
+  const of = meant.map(({ role }) => role).join(' and ');
+  const known = new Map(meant.flatMap(({ lacking }) => lacking).map((right) => [JSON.stringify(right), right]));
+  const lacking = [...known.values()];
+  if (lacking.length === 0) {
+    const others = checked.filter((each) => !meant.includes(each)).map(({ role }) => `, and not of ${role}`);
+    return { subject, state: 'ok', message: `${account} has all of ${of}${others.join('')}` };
+  }
+  const byResource = Map.groupBy(lacking, ({ group, resource, name, namespace }) => {
+    const resources = `${group === '' ? resource : `${resource}.${group}`}${name === undefined ? '' : ` ${name}`}`;
+    return namespace === undefined ? resources : `${resources} in ${namespace}`;
   });
   const parts = [...byResource].map(([resource, rights]) => `${rights.map(({ verb }) => verb).join(', ')} ${resource}`);
-  return {
-    subject,
-    state: 'problem',
-    message: `${account} may not ${parts.join('; ')}`,
-    fix: 'apply deploy/rbac with this account as subject; where it is not the one of the processes, run doctor with theirs',
-  };
+  const message = `${account}, as that of ${of}, may not ${parts.join('; ')}`;
+  if (least === 0) {
+    const fix =
+      'apply deploy/rbac/bootstrap-tokens.yaml if user data asks for a bootstrap token: no machine joins without';
+    return { subject, state: 'warning', message, fix };
+  }
+  const fix =
+    'apply deploy/rbac with this account as subject; where it is not the one of the processes, run doctor with theirs';
+  return { subject, state: 'problem', message, fix };
 }
 
 /** Whether orphans are looked for. @param state undefined: there is no Schedule */

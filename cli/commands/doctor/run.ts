@@ -1,14 +1,22 @@
 /** `millwright doctor`: looks at what an installation needs. Changes nothing. */
 import { Client, type Connection } from '@temporalio/client';
 import type { SweptSource } from '../../../api/model/sweep.ts';
-import { drainTaskQueue, providerTaskQueue } from '../../../api/names.ts';
+import { clusterRecordName, drainTaskQueue, providerTaskQueue } from '../../../api/names.ts';
 import { defineResource, type KubeObject, type Resource } from '../../../api/objects.ts';
-import { controlRules, type Rule, targetRules, tokenNamespace, tokenRules } from '../../../api/rights.ts';
+import {
+  controlRules,
+  type RightsRole,
+  type Rule,
+  roles,
+  targetRules,
+  tokenNamespace,
+  tokenRules,
+} from '../../../api/rights.ts';
 import type { KubeClient } from '../../../kube/client.ts';
 import { leases, namespaces, secrets } from '../../../kube/core.ts';
 import { isNotFound } from '../../../kube/errors.ts';
 import { foreignHolderFinder } from '../../../kube/foreign-holder.ts';
-import { clusterRecordName, findOtherCluster } from '../../../kube/known-cluster.ts';
+import { findOtherCluster } from '../../../kube/known-cluster.ts';
 import { controllersQueue } from '../../../temporal/clusters.ts';
 import { connectClient, reasonOf } from '../../../temporal/connection.ts';
 import { providerNames } from '../../../temporal/providers.ts';
@@ -123,12 +131,13 @@ async function reachCluster(cluster: 'control' | 'target', options: DoctorOption
 
 /** What the cluster of the Machines has, and the classes of the namespace, whose providers need workers. */
 async function checkControl(client: KubeClient, options: DoctorOptions) {
-  const { namespace } = options;
+  const { namespace, installation = namespace } = options;
+  const names = { election: dialect.policy.leases, record: clusterRecordName(installation) };
   const list = async <T extends KubeObject>(resource: Resource<T>) =>
     (await client.list(resource, { namespace, failFast: true })).items;
   const [inNamespace, rights, crds, leases, owners, sources] = await Promise.all([
     checkNamespace(client, namespace),
-    checkRights(client, 'control', options, [{ rules: controlRules(dialect.kinds), namespace }]),
+    checkRights(client, 'control', options, (role) => rightsOf(controlRules(dialect.kinds, names)[role], namespace)),
     finding('CRDs', () => checkCrds(client)),
     finding('Leases', () => checkLeases(client, namespace)),
     checkOwners(client, namespace),
@@ -201,7 +210,8 @@ async function checkNamespace(client: KubeClient, namespace: string): Promise<Fi
 
 /** What the account may do in the cluster of the Nodes. */
 async function checkTarget(client: KubeClient, options: DoctorOptions): Promise<Finding[]> {
-  const needs = [{ rules: targetRules }, { rules: tokenRules, namespace: tokenNamespace }];
+  const forTokens = rightsOf(tokenRules, tokenNamespace).map((right) => ({ ...right, isForTokens: true }));
+  const needs = (role: RightsRole) => [...rightsOf(targetRules[role]), ...(role === 'workers' ? forTokens : [])];
   return [await checkRights(client, 'target', options, needs)];
 }
 
@@ -275,35 +285,40 @@ async function checkLeases(client: KubeClient, namespace: string): Promise<Findi
   return { subject, state: 'warning', message, fix: 'stop that process if Millwright should work' };
 }
 
-/** Whether the account of this command may do all that the rules say. */
+/** Whether the account of this command may do all that a process has to. @param needs what a process needs */
 async function checkRights(
   client: KubeClient,
   cluster: Cluster,
   options: DoctorOptions,
-  needs: readonly Need[],
+  needs: (role: RightsRole) => readonly Right[],
 ): Promise<Finding> {
   const subject = `rights in the ${cluster} cluster`;
-  const asked = needs.flatMap(({ rules, namespace }) =>
-    rules.flatMap(({ apiGroups, resources, verbs }) =>
-      apiGroups.flatMap((group) =>
-        resources.flatMap((resource) => verbs.map((verb) => ({ group, resource, verb, namespace }))),
-      ),
-    ),
-  );
   return finding(subject, async () => {
-    const answers = await Promise.all(asked.map((each) => isAllowed(client, each)));
-    return rightsFinding(
-      subject,
-      accountOf(cluster, options),
-      asked.filter((_, i) => !answers[i]),
-    );
+    const answers = new Map<string, Promise<boolean>>();
+    const ask = (right: Right) => {
+      const question = JSON.stringify(right);
+      const answer = answers.get(question) ?? isAllowed(client, right);
+      answers.set(question, answer);
+      return answer;
+    };
+    const checked = roles.map(async (role) => {
+      const rights = needs(role);
+      const allowed = await Promise.all(rights.map(ask));
+      return { role, count: rights.length, lacking: rights.filter((_, i) => !allowed[i]) };
+    });
+    return rightsFinding(subject, accountOf(cluster, options), await Promise.all(checked));
   });
 }
 
-interface Need {
-  readonly rules: readonly Rule[];
-  /** Left out: in all. */
-  readonly namespace?: string;
+/** @param namespace left out: in all */
+function rightsOf(rules: readonly Rule[], namespace?: string): Right[] {
+  return rules.flatMap(({ apiGroups, resources, resourceNames = [undefined], verbs }) =>
+    apiGroups.flatMap((group) =>
+      resources.flatMap((resource) =>
+        resourceNames.flatMap((name) => verbs.map((verb) => ({ group, resource, name, verb, namespace }))),
+      ),
+    ),
+  );
 }
 
 const accessReviews = defineResource<KubeObject & { spec: object; status?: { allowed: boolean } }>({
@@ -314,9 +329,9 @@ const accessReviews = defineResource<KubeObject & { spec: object; status?: { all
   namespaced: false,
 });
 
-async function isAllowed(client: KubeClient, { group, resource, verb, namespace }: Right): Promise<boolean> {
+async function isAllowed(client: KubeClient, { group, resource, name, verb, namespace }: Right): Promise<boolean> {
   const [plural, subresource] = resource.split('/');
-  const resourceAttributes = { group, resource: plural, subresource, verb, namespace };
+  const resourceAttributes = { group, resource: plural, subresource, name, verb, namespace };
   // A question has no name: the API server refuses one.
   const metadata = {} as { name: string };
   const review = { metadata, spec: { resourceAttributes } };

@@ -2,9 +2,64 @@
 {{- .Release.Name | trunc 50 | trimSuffix "-" -}}
 {{- end -}}
 
+{{- /* Name of the account of a component. Takes root and component. */ -}}
 {{- define "millwright.account" -}}
-{{- .Values.serviceAccount.name | default (include "millwright.name" .) -}}
+{{- (index .root.Values .component).serviceAccount.name | default (printf "%s-%s" (include "millwright.name" .root) .component) -}}
 {{- end -}}
+
+{{- /* The users as which Millwright logs in, as JSON, which CEL reads. */ -}}
+{{- define "millwright.accounts" -}}
+{{- $accounts := list -}}
+{{- range $component := list "controllers" "workers" -}}
+{{- $accounts = append $accounts (printf "system:serviceaccount:%s:%s" $.Release.Namespace (include "millwright.account" (dict "root" $ "component" $component))) -}}
+{{- end -}}
+{{- .Values.admissionPolicy.accounts | default $accounts | toJson -}}
+{{- end -}}
+
+{{- /* Applies a policy in a namespace. Takes root, name and namespace. */ -}}
+{{- define "millwright.policyBinding" }}
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  name: {{ .name }}
+  labels:
+    {{- include "millwright.labels" .root | nindent 4 }}
+spec:
+  policyName: {{ .name }}
+  validationActions: {{ .root.Values.admissionPolicy.actions | toJson }}
+  matchResources:
+    namespaceSelector:
+      matchLabels: {kubernetes.io/metadata.name: {{ .namespace }}}
+{{- end }}
+
+{{- /* A Role or ClusterRole that is bound to an account. Takes root, kind, name, namespace for a Role, rules and account. */ -}}
+{{- define "millwright.role" }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ .kind }}
+metadata:
+  name: {{ .name }}
+  {{- with .namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels:
+    {{- include "millwright.labels" .root | nindent 4 }}
+rules:
+{{ .rules | indent 2 }}
+---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: {{ .kind }}Binding
+metadata:
+  name: {{ .name }}
+  {{- with .namespace }}
+  namespace: {{ . }}
+  {{- end }}
+  labels:
+    {{- include "millwright.labels" .root | nindent 4 }}
+roleRef: {apiGroup: rbac.authorization.k8s.io, kind: {{ .kind }}, name: {{ .name }}}
+subjects:
+  - {kind: ServiceAccount, name: {{ .account }}, namespace: {{ .root.Release.Namespace }}}
+{{- end }}
 
 {{- define "millwright.machineNamespace" -}}
 {{- .Values.machineNamespace | default .Release.Namespace -}}
@@ -15,6 +70,14 @@ app.kubernetes.io/name: millwright
 app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
+{{- end -}}
+
+{{- /* The labels of an object that has more than all others. Takes root and labels. */ -}}
+{{- define "millwright.labelsWith" -}}
+{{- merge (dict) .labels (include "millwright.labels" .root | fromYaml) | toYaml -}}
 {{- end -}}
 
 {{- define "millwright.selector" -}}
@@ -23,49 +86,46 @@ app.kubernetes.io/instance: {{ .root.Release.Name }}
 app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 
-{{- /* The arguments that controllers and workers share. */ -}}
-{{- define "millwright.args" -}}
-- --namespace={{ include "millwright.machineNamespace" . }}
-{{- with .Values.installation }}
-- --installation={{ . }}
-{{- end }}
-{{- if .Values.clusters.control.kubeconfigSecret }}
-- --control-kubeconfig=/etc/millwright/control/kubeconfig
-{{- else if or .Values.clusters.target.kubeconfigSecret .Values.clusters.target.none }}
-- --control-kubeconfig=inClusterConfig
-{{- end }}
-{{- if .Values.clusters.target.none }}
-- --target-kubeconfig=none
-{{- else if .Values.clusters.target.kubeconfigSecret }}
-- --target-kubeconfig=/etc/millwright/target/kubeconfig
-{{- else }}
-- --target-kubeconfig=inClusterConfig
-{{- end }}
-- --temporal-address={{ .Values.temporal.address }}
-- --temporal-namespace={{ .Values.temporal.namespace }}
-{{- if ne (toString .Values.temporal.tls.enabled) "" }}
-- --temporal-tls={{ .Values.temporal.tls.enabled }}
-{{- end }}
-{{- if .Values.temporal.tls.secret }}
-{{- if has "ca.crt" .Values.temporal.tls.keys }}
-- --temporal-tls-ca=/etc/millwright/temporal-tls/ca.crt
-{{- end }}
-{{- if has "tls.crt" .Values.temporal.tls.keys }}
-- --temporal-tls-cert=/etc/millwright/temporal-tls/tls.crt
-- --temporal-tls-key=/etc/millwright/temporal-tls/tls.key
-{{- end }}
-{{- end }}
-{{- with .Values.temporal.tls.serverName }}
-- --temporal-tls-server-name={{ . }}
-{{- end }}
-{{- if .Values.temporal.apiKeySecret }}
-- --temporal-api-key-file=/etc/millwright/temporal-api-key/apiKey
-{{- end }}
-- --port=10258
-{{- $service := include "millwright.name" . }}
-{{- $names := list (printf "%s.%s" $service .Release.Namespace) (printf "%s-fleet.%s" $service .Release.Namespace) }}
-- --allowed-hosts={{ concat $names .Values.allowedHosts | join "," }}
-- --log-format=json
+{{- /* The settings that a component gets as environment, so that `millwright doctor` in its Pod has them, too. Takes root and component. */ -}}
+{{- define "millwright.env" -}}
+{{- $values := .root.Values -}}
+{{- $env := dict "NAMESPACE" (include "millwright.machineNamespace" .root) "PORT" "10258" "LOG_FORMAT" "json" -}}
+{{- with $values.installation }}{{ $_ := set $env "INSTALLATION" . }}{{ end -}}
+{{- $target := $values.clusters.target -}}
+{{- if $values.clusters.control.kubeconfigSecret -}}
+{{- $_ := set $env "CONTROL_KUBECONFIG" "/etc/millwright/control/kubeconfig" -}}
+{{- else if or $target.kubeconfigSecret $target.none -}}
+{{- $_ := set $env "CONTROL_KUBECONFIG" "inClusterConfig" -}}
+{{- end -}}
+{{- $_ := set $env "TARGET_KUBECONFIG" (ternary "none" (ternary "/etc/millwright/target/kubeconfig" "inClusterConfig" (ne $target.kubeconfigSecret "")) $target.none) -}}
+{{- with $values.temporal -}}
+{{- $_ := set $env "TEMPORAL_ADDRESS" .address -}}
+{{- $_ := set $env "TEMPORAL_NAMESPACE" .namespace -}}
+{{- if ne (toString .tls.enabled) "" }}{{ $_ := set $env "TEMPORAL_TLS" (toString .tls.enabled) }}{{ end -}}
+{{- if .tls.secret -}}
+{{- $keys := .tls.keys | default (list "ca.crt" "tls.crt" "tls.key") -}}
+{{- if has "ca.crt" $keys }}{{ $_ := set $env "TEMPORAL_TLS_CA" "/etc/millwright/temporal-tls/ca.crt" }}{{ end -}}
+{{- if has "tls.crt" $keys -}}
+{{- $_ := set $env "TEMPORAL_TLS_CERT" "/etc/millwright/temporal-tls/tls.crt" -}}
+{{- $_ := set $env "TEMPORAL_TLS_KEY" "/etc/millwright/temporal-tls/tls.key" -}}
+{{- end -}}
+{{- end -}}
+{{- with .tls.serverName }}{{ $_ := set $env "TEMPORAL_TLS_SERVER_NAME" . }}{{ end -}}
+{{- if .apiKeySecret }}{{ $_ := set $env "TEMPORAL_API_KEY_FILE" "/etc/millwright/temporal-api-key/apiKey" }}{{ end -}}
+{{- end -}}
+{{- $service := include "millwright.name" .root -}}
+{{- $names := list (printf "%s.%s" $service .root.Release.Namespace) (printf "%s-fleet.%s" $service .root.Release.Namespace) -}}
+{{- $_ := set $env "ALLOWED_HOSTS" (concat $names $values.allowedHosts | join ",") -}}
+{{- if and (eq .component "workers") $values.workers.providers -}}
+{{- $_ := set $env "PROVIDERS" (join "," $values.workers.providers) -}}
+{{- end -}}
+{{- if and (eq .component "controllers") $values.fleetPage.enabled -}}
+{{- $_ := set $env "FLEET_PORT" "10259" -}}
+{{- with $values.fleetPage.temporalUi }}{{ $_ := set $env "TEMPORAL_UI" . }}{{ end -}}
+{{- end -}}
+{{- range $name, $value := $env }}
+- {name: MILLWRIGHT_{{ $name }}, value: {{ $value | quote }}}
+{{- end -}}
 {{- end -}}
 
 {{- /* The Secrets that are mounted under /etc/millwright, by the name of their folder. */ -}}
@@ -78,10 +138,20 @@ app.kubernetes.io/component: {{ .component }}
 {{- $secrets | toJson -}}
 {{- end -}}
 
-{{- /* A Deployment. Takes root, component, command and settings (replicas, resources, args); serves `providers` if given. */ -}}
+{{- /* A Deployment. Takes root, component, command and isScaled. */ -}}
 {{- define "millwright.deployment" -}}
 {{- $root := .root -}}
+{{- $values := $root.Values -}}
+{{- $own := index $values .component -}}
 {{- $secrets := include "millwright.secrets" $root | fromJson -}}
+{{- $volumes := concat $values.volumes $own.volumes -}}
+{{- $mounts := concat $values.volumeMounts $own.volumeMounts -}}
+{{- $component := .component -}}
+{{- range $mount := $mounts -}}
+{{- $found := false -}}
+{{- range $volumes }}{{ if eq .name $mount.name }}{{ $found = true }}{{ end }}{{ end -}}
+{{- if not $found }}{{ fail (printf "%s: volumeMounts has %q, and volumes has no volume of this name: add it to volumes or %s.volumes" $component $mount.name $component) }}{{ end -}}
+{{- end -}}
 apiVersion: apps/v1
 kind: Deployment
 metadata:
@@ -92,7 +162,7 @@ metadata:
     app.kubernetes.io/component: {{ .component }}
 spec:
   {{- if not .isScaled }}
-  replicas: {{ .settings.replicas }}
+  replicas: {{ $own.replicas }}
   {{- end }}
   selector:
     matchLabels:
@@ -100,15 +170,14 @@ spec:
   template:
     metadata:
       labels:
-        {{- include "millwright.labels" $root | nindent 8 }}
-        app.kubernetes.io/component: {{ .component }}
-      {{- with $root.Values.podAnnotations }}
+        {{- include "millwright.labelsWith" (dict "root" $root "labels" (merge (dict "app.kubernetes.io/component" .component) $own.podLabels $values.podLabels)) | nindent 8 }}
+      {{- with merge (dict) $own.podAnnotations $values.podAnnotations }}
       annotations:
         {{- toYaml . | nindent 8 }}
       {{- end }}
     spec:
-      serviceAccountName: {{ include "millwright.account" $root }}
-      {{- with $root.Values.clusters }}
+      serviceAccountName: {{ include "millwright.account" . }}
+      {{- with $values.clusters }}
       # The token of the account is for a cluster without a kubeconfig: the one that the Pods run in.
       automountServiceAccountToken: {{ not (and .control.kubeconfigSecret (or .target.kubeconfigSecret .target.none)) }}
       {{- end }}
@@ -121,7 +190,7 @@ spec:
         runAsGroup: 65532
         fsGroup: 65532
         seccompProfile: {type: RuntimeDefault}
-      {{- with $root.Values.image.pullSecrets }}
+      {{- with $values.image.pullSecrets }}
       imagePullSecrets:
         {{- range . }}
         - name: {{ . }}
@@ -129,39 +198,38 @@ spec:
       {{- end }}
       containers:
         - name: millwright
-          image: {{ $root.Values.image.repository }}:{{ $root.Values.image.tag | default $root.Chart.AppVersion }}
-          imagePullPolicy: {{ $root.Values.image.pullPolicy }}
+          {{- with $values.image }}
+          {{- $tag := .tag | default (ternary $root.Chart.AppVersion "" (empty .digest)) }}
+          image: {{ .repository }}{{ with $tag }}:{{ . }}{{ end }}{{ with .digest }}@{{ . }}{{ end }}
+          imagePullPolicy: {{ .pullPolicy }}
+          {{- end }}
           args:
             - {{ .command }}
-            {{- include "millwright.args" $root | nindent 12 }}
-            {{- with .providers }}
-            - --providers={{ join "," . }}
-            {{- end }}
-            {{- if and $root.Values.fleetPage.enabled (eq .component "controllers") }}
-            - --fleet-port=10259
-            {{- with $root.Values.fleetPage.temporalUi }}
-            - --temporal-ui={{ . }}
-            {{- end }}
-            {{- end }}
-            {{- range .settings.args }}
+            {{- range $own.args }}
             - {{ . | quote }}
             {{- end }}
+          env:
+            {{- include "millwright.env" . | trim | nindent 12 }}
+            {{- with concat $values.env $own.env }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
+          {{- with concat $values.envFrom $own.envFrom }}
+          envFrom:
+            {{- toYaml . | nindent 12 }}
+          {{- end }}
           ports:
             - {name: metrics, containerPort: 10258, protocol: TCP}
-            {{- if and $root.Values.fleetPage.enabled (eq .component "controllers") }}
+            {{- if and $values.fleetPage.enabled (eq .component "controllers") }}
             - {name: fleet, containerPort: 10259, protocol: TCP}
             {{- end }}
           livenessProbe:
             httpGet: {path: /livez, port: metrics}
-            periodSeconds: 10
-            timeoutSeconds: 5
-            failureThreshold: 3
+            {{- toYaml $own.livenessProbe | nindent 12 }}
           readinessProbe:
             httpGet: {path: /readyz, port: metrics}
-            periodSeconds: 5
-            timeoutSeconds: 5
+            {{- toYaml $own.readinessProbe | nindent 12 }}
           resources:
-            {{- toYaml .settings.resources | nindent 12 }}
+            {{- toYaml $own.resources | nindent 12 }}
           securityContext:
             allowPrivilegeEscalation: false
             readOnlyRootFilesystem: true
@@ -171,6 +239,9 @@ spec:
             {{- range $folder, $_ := $secrets }}
             - {name: {{ $folder }}, mountPath: /etc/millwright/{{ $folder }}, readOnly: true}
             {{- end }}
+            {{- with $mounts }}
+            {{- toYaml . | nindent 12 }}
+            {{- end }}
       volumes:
         - name: tmp
           emptyDir: {}
@@ -178,27 +249,34 @@ spec:
         - name: {{ $folder }}
           secret: {secretName: {{ $secret }}}
         {{- end }}
-      {{- with $root.Values.priorityClassName }}
+        {{- with $volumes }}
+        {{- toYaml . | nindent 8 }}
+        {{- end }}
+      {{- with $own.priorityClassName | default $values.priorityClassName }}
       priorityClassName: {{ . }}
       {{- end }}
-      {{- with $root.Values.nodeSelector }}
+      {{- with $own.nodeSelector | default $values.nodeSelector }}
       nodeSelector:
         {{- toYaml . | nindent 8 }}
       {{- end }}
-      {{- with $root.Values.tolerations }}
+      {{- with $own.tolerations | default $values.tolerations }}
       tolerations:
         {{- toYaml . | nindent 8 }}
       {{- end }}
-      {{- with $root.Values.affinity }}
+      {{- $affinity := $own.affinity | default $values.affinity }}
+      {{- with $affinity }}
       affinity:
         {{- toYaml . | nindent 8 }}
-      {{- else }}
+      {{- end }}
+      {{- $spread := $own.topologySpreadConstraints | default $values.topologySpreadConstraints }}
+      {{- if not (or $affinity $spread) }}
+      {{- $spread = list (dict "maxSkew" 1 "topologyKey" "kubernetes.io/hostname" "whenUnsatisfiable" "ScheduleAnyway") }}
+      {{- end }}
+      {{- with $spread }}
       topologySpreadConstraints:
-        - maxSkew: 1
-          topologyKey: kubernetes.io/hostname
-          whenUnsatisfiable: ScheduleAnyway
-          labelSelector:
-            matchLabels:
-              {{- include "millwright.selector" . | nindent 14 }}
+        {{- $selector := dict "labelSelector" (dict "matchLabels" (include "millwright.selector" $ | fromYaml)) }}
+        {{- range . }}
+        - {{- merge (dict) . (ternary dict $selector (hasKey . "labelSelector")) | toYaml | nindent 10 }}
+        {{- end }}
       {{- end }}
 {{- end -}}
