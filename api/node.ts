@@ -135,8 +135,6 @@ export function judgeNode<T extends NodeLike>(
   const found = node.spec?.providerID;
   const named = machineNamedBy(nodeMachineLabel, node, machine);
   const isOfOther = named !== undefined && named !== nameOf(machine);
-  // The Machine was edited: the Node is that of the VM that was made for it.
-  if (isFromCloud && named === nameOf(machine)) return { node };
   if (found !== undefined && providerID !== undefined) {
     if (vmOf(found) !== vmOf(providerID)) return notOwn(`is that of another VM, ${found}`);
     const hasRival = isOfOther && rival?.providerID !== undefined && vmOf(rival.providerID) === vmOf(providerID);
@@ -191,9 +189,14 @@ export function isNamedByCloud(
   return vmOf(providerID) === vmOf(named.providerID);
 }
 
-/** The claim to a Node that the cloud has named when it deleted a VM of the Machine. */
-export function claimToLeft<T extends NodeClaim>(claim: T, nodeName: string): T {
-  return claim.namedByCloud?.nodeName === nodeName ? claim : { ...claim, namedByCloud: { nodeName } };
+/**
+ * The claim to a Node that the cloud has named as it deleted a VM. Where the cloud has named that VM, too, its provider
+ * ID counts: the Machine may have been edited.
+ */
+export function claimToLeft(claim: NodeClaim, nodeName: string): NodeClaim {
+  const { namedByCloud } = claim;
+  if (namedByCloud?.nodeName !== nodeName) return { ...claim, namedByCloud: { nodeName } };
+  return { ...claim, ...(namedByCloud.providerID !== undefined && { providerID: namedByCloud.providerID }) };
 }
 
 /** Why nothing is written to a Node; undefined: it may be written to. */

@@ -32,8 +32,9 @@ export interface LiveConnection<C extends ConnectionLike> {
 }
 
 /**
- * Connects, waits for a server that does not answer, and connects again when the files have changed; Kubernetes and cert-manager rotate them in place. The old
- * connection stays in use until the new one is accepted, so half-written and wrong files change nothing.
+ * Connects, waits for a server that does not answer, and connects again when the files have changed; Kubernetes and
+ * cert-manager rotate them in place. The old connection stays in use until the new one is accepted, so half-written
+ * and wrong files change nothing.
  */
 export async function keepConnected<C extends ConnectionLike>(
   options: LiveConnectionOptions<C>,

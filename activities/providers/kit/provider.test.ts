@@ -518,12 +518,9 @@ describe('the VM of a provider ID', () => {
     },
   );
 
-  it.each([
-    ['is gone', [vm('a', { tags: {}, state: 'gone' }), nic('nic-a', { attachedTo: 'a', tags: {} })]],
-    ['is not shown any more', [nic('nic-a', { attachedTo: 'a', tags: {} })]],
-  ])('takes nothing along that is somebody else’s when it %s', async (_, items) => {
+  it('takes nothing along that is somebody else’s when it is gone', async () => {
     const { provider, put, left } = startFake();
-    put(...items);
+    put(vm('a', { tags: {}, state: 'gone' }), nic('nic-a', { attachedTo: 'a', tags: {} }));
     expect(await provider.deleteVm(named, context)).toMatchObject({ state: 'gone' });
     expect(left()).toContain('nic-a');
   });

@@ -92,12 +92,11 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     const { own, named } = await find(session, request, withParts);
     if (named.length === 0) return { listed: own };
     const tags = parseOrRefuse(cloud.tags, request.providerSpec, 'providerSpec');
-    const isOfClass = (each: CloudItem) => hasTags(each.tags, tags);
     const vm = named.find(isVm);
-    if (vm !== undefined && !isOfClass(vm)) return { listed: own, ...(isLeft(vm) && { stranger: vm }) };
-    const left = named.filter(isLeft);
-    // Parts that have outlived their VM show only by their own tags whose they are.
-    return { listed: [...own, ...(vm === undefined ? left.filter(isOfClass) : left)] };
+    const isOfOthers = vm !== undefined && !hasTags(vm.tags, tags);
+    return isOfOthers
+      ? { listed: own, ...(isLeft(vm) && { stranger: vm }) }
+      : { listed: [...own, ...named.filter(isLeft)] };
   }
 
   /**
