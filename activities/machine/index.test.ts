@@ -978,10 +978,10 @@ describe('tearDown', () => {
     expect((await get(ref)).metadata.finalizers).toEqual(['example.com/b']);
   });
 
-  it('leaves it on a Machine that is not deleted any more', async () => {
+  it('leaves it on a Machine that is not deleted any more, and answers false', async () => {
     const machine = await newMachine({ finalizers: [finalizers.machine] });
     const seen = { ...snapshotOf(machine), resourceVersion: '1', deletingSince: '2026-08-19T10:00:00Z' };
-    await activities.tearDown(refOf(machine), seen, nothing);
+    expect(await activities.tearDown(refOf(machine), seen, nothing)).toBe(false);
     expect(await get(refOf(machine))).toEqual(machine);
   });
 

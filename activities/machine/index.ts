@@ -441,7 +441,8 @@ export function createMachineActivities(deps: MachineDeps) {
 
     /**
      * Deletes the Nodes and Secrets of a Machine that has no VM any more, and releases it: the API server deletes it.
-     * Answers false where the API server does not keep that our finalizer is gone.
+     * Answers false where the API server does not keep that our finalizer is gone, and where a backup was restored in which
+     * the Machine is not being deleted.
      */
     async tearDown(ref: ObjectRef, seen: ClaimingMachine, teardown: Teardown): Promise<boolean> {
       const { nodeName, nodeNames, seenNode, hasUserData, leavesNodes, deployment } = teardown;
@@ -452,7 +453,8 @@ export function createMachineActivities(deps: MachineDeps) {
       }
       const released = await removeFinalizer(ref, seen);
       if (released === null) return true;
-      if (toSnapshot(ref, released).managed) return false;
+      const { managed, deletingSince } = toSnapshot(ref, released);
+      if (managed || deletingSince === undefined) return false;
       const note = leavesNodes
         ? 'VM and finalizer are gone. The cluster of the Nodes did not answer, and has the Node still'
         : 'VM, Node and finalizer are gone';
@@ -489,7 +491,9 @@ export function createMachineActivities(deps: MachineDeps) {
     return { found, sourceObject, isTemplateRefused: true, nodeRefusal };
   }
 
-  /** Removes our finalizer from the Machine. Answers with what was stored if it is being deleted, or null. */
+  /**
+   * Removes our finalizer from a Machine that is being deleted. Answers what is stored then; null: there is no Machine.
+   */
   async function removeFinalizer(ref: ObjectRef, seen: MachineSnapshot): Promise<KubeObject | null> {
     const { kinds, marks } = dialectOf(ref.dialect);
     const { resourceVersion, deletingSince } = seen;
@@ -499,8 +503,7 @@ export function createMachineActivities(deps: MachineDeps) {
     } catch (error) {
       if (!isConflict(error)) throw error;
     }
-    const left = await update(control, kinds.machine, ref, withoutFinalizer(marks.finalizer), localRequest());
-    return left?.metadata.deletionTimestamp === undefined ? null : left;
+    return (await update(control, kinds.machine, ref, withoutFinalizer(marks.finalizer), localRequest())) ?? null;
   }
 
   /** Where there may be VMs of a Machine as it was read. */

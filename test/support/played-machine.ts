@@ -500,7 +500,7 @@ function playCluster(
       if (leavesNodes) return true;
       if (cluster.isTargetGone) refuse('Unavailable');
       for (const name of new Set([...(nodeName === undefined ? [] : [nodeName]), ...nodeNames])) removeNode(name);
-      return !cluster.drops.includes('release');
+      return !cluster.drops.includes('release') && cluster.machine.deletingSince !== undefined;
     }),
     readSource: noted('readSource', () => cluster.reading),
     ensureUserData: noted('ensureUserData', (_ref, _source, validUntil) => {

@@ -57,6 +57,21 @@ describe('the deletion of a machine', () => {
     expect(cloud.deletions).toEqual([]);
   });
 
+  it('ends where a restored cluster says right after the VM was deleted that the Machine is not', async () => {
+    await startRunning();
+    const { deletingSince: _, ...before } = cluster.machine;
+    touch({ deletingSince: time() });
+    cluster.before = (step) => {
+      if (step === 'tearDown') cluster.machine = before;
+    };
+    await observe();
+
+    await advanceUntil(() => cluster.steps.includes('uncordonNode'));
+    await advanceUntil(async () => (await described()).doing === 'watching an unhealthy node');
+    expect(cloud.deletions).toHaveLength(1);
+    await workflow().terminate();
+  });
+
   it('drains its node although a watcher that is behind has not seen the node', async () => {
     await startRunning();
     touch({ deletingSince: time() });
