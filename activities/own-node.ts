@@ -1,4 +1,4 @@
-/** Reads the Node of a Machine, unless it is that of another one with its name, with what speaks against writing to it. */
+/** Reads the Node of a Machine, unless it is that of another one with its name, and the objections to writing to it. */
 import { dialectOf } from '../api/dialects.ts';
 import type { MachineLimits } from '../api/model/machine.ts';
 import type { ObjectRef } from '../api/model/ref.ts';

@@ -150,7 +150,7 @@ export function judgeNode<T extends NodeLike>(
 const controlPlaneLabels = ['node-role.kubernetes.io/control-plane', 'node-role.kubernetes.io/master'];
 
 /**
- * What speaks against writing to a Node that counts as the Machine's. A Node without provider ID that is older than the
+ * The objections to writing to a Node that counts as the Machine's. A Node without provider ID that is older than the
  * Machine and does not name it may be anybody's, as `nodeNotBefore` is the Machine's own word.
  */
 export function objectionsTo(
@@ -170,9 +170,9 @@ export function objectionsTo(
       : !isNamed && isOlder && providerID === undefined
         ? `node ${name} is older than the Machine, has no provider ID and does not name the Machine`
         : undefined;
-  const isOfVm = providerID !== undefined && machine.namedByCloud?.providerID !== undefined;
-  const isConfirmed =
-    isNamedByCloud({ name, ...node.spec }, machine) && (isOfVm || !isOlder || providerID === undefined);
+  // Whoever makes a Machine chooses the name of its Node. Only a provider ID shows that an older one is not another's.
+  const isNameUsedAgain = isOlder && providerID !== undefined && machine.namedByCloud?.providerID === undefined;
+  const isConfirmed = isNamedByCloud({ name, ...node.spec }, machine) && !isNameUsedAgain;
   const unconfirmed = `node ${name} does not name the Machine, and the cloud has not said that it runs on its VM`;
   return {
     ...(forbidden !== undefined && { forbidden }),
@@ -202,6 +202,11 @@ export function claimToLeft(claim: NodeClaim, nodeName: string): NodeClaim {
 /** Why nothing is written to a Node; undefined: it may be written to. */
 export function objectionOf({ forbidden, unconfirmed }: NodeObjections): string | undefined {
   return forbidden ?? unconfirmed;
+}
+
+/** The Node of a Machine, if there is one that may be written to. */
+export function writableNode<T extends NodeLike>(found: FoundNode<T>): T | undefined {
+  return objectionOf(found) === undefined ? found.node : undefined;
 }
 
 /**

@@ -2,8 +2,7 @@
 
 import { isDeepStrictEqual } from 'node:util';
 import { names } from '../api/names.ts';
-import { objectionOf } from '../api/node.ts';
-import type { KubeObject } from '../api/objects.ts';
+import { writableNode } from '../api/node.ts';
 import { type Node, nodes } from '../kube/core.ts';
 import { mergePatch } from '../kube/patch.ts';
 import { ignoreGoneOrChanged } from '../kube/update.ts';
@@ -29,7 +28,7 @@ export function createNodeController(context: NodeControllerContext): Controller
     const { resourceVersion, annotations = {}, finalizers = [] } = node.metadata;
     const machines = indexes.nodes[byNode](node).flatMap((key) => watches.machines.byIndex(byNode, key));
     const isManaged = machines.length > 0;
-    if (isManaged && !machines.some((each) => isOwn(each, node))) return;
+    if (isManaged && machines.every((each) => writableNode(judgeSeen(context, each, node)) === undefined)) return;
     if (!isManaged && (!isOld(node) || isOfOthers(node))) return;
     const { [notManaged.key]: mark } = annotations;
     const others = finalizers.filter((each) => each !== nodeFinalizer);
@@ -39,11 +38,6 @@ export function createNodeController(context: NodeControllerContext): Controller
     await ignoreGoneOrChanged(() =>
       target.patch(nodes, { name }, mergePatch({ metadata: { resourceVersion, ...change } })),
     );
-  }
-
-  function isOwn(machine: KubeObject, node: Node): boolean {
-    const found = judgeSeen(context, machine, node);
-    return found.node !== undefined && objectionOf(found) === undefined;
   }
 
   /**

@@ -6,7 +6,7 @@ import type { ControllerContext } from './controller.ts';
 
 export type Caches = Pick<ControllerContext, 'watches' | 'dialect' | 'defaults'>;
 
-/** A Node of the name that a Machine stores, if it is that of the Machine, with what speaks against writing to it. */
+/** A Node of the name that a Machine stores, if it is that of the Machine, and the objections to writing to it. */
 export function judgeSeen(
   { watches, dialect: { marks, machine: of }, defaults }: Caches,
   machine: KubeObject,

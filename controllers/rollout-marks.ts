@@ -1,6 +1,6 @@
 /** Marks the Nodes of deployments that roll out: pure functions of the caches. */
 import type { RolloutMarks } from '../api/dialect.ts';
-import { objectionOf } from '../api/node.ts';
+import { writableNode } from '../api/node.ts';
 import type { KubeObject } from '../api/objects.ts';
 import { strategyOf } from '../api/owner/bounds.ts';
 import type { OwnerDeployment } from '../api/owner/objects.ts';
@@ -27,10 +27,7 @@ export function createRolloutMarkController(context: Context): Controller {
     const areSeen = [nodeWatch, machines, sets, deployments].every(({ synced, reachable }) => synced && reachable);
     if (toRolloutPatch === undefined || node === undefined || !areSeen) return;
     const named = indexes.nodes[byNode](node).flatMap((key) => machines.byIndex(byNode, key));
-    const machine = named.find((each) => {
-      const found = judgeSeen(context, each, node);
-      return found.node !== undefined && objectionOf(found) === undefined;
-    });
+    const machine = named.find((each) => writableNode(judgeSeen(context, each, node)) !== undefined);
     if (machine === undefined || [machine, node].some(({ metadata }) => metadata.deletionTimestamp !== undefined))
       return;
     const rollout = rolloutOf(machine);

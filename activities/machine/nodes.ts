@@ -13,6 +13,7 @@ import {
   toNodeSnapshot,
   toNodeView,
   toNodeViewOf,
+  writableNode,
 } from '../../api/node.ts';
 import type { Change, NodePatch } from '../../api/node-template.ts';
 import type { KubeObject } from '../../api/objects.ts';
@@ -88,9 +89,8 @@ export function createNodeActivities(deps: NodeDeps) {
     ): Promise<MarkedNode> {
       const { marks, machine: of } = dialectOf(ref.dialect);
       const found = await findNode(ref, snapshot);
-      const { node } = found;
-      const isLeft = node?.metadata.deletionTimestamp !== undefined || objectionOf(found) !== undefined;
-      if (node === undefined || isLeft) return { ...found, refusals: [] };
+      const node = writableNode(found);
+      if (node === undefined || node.metadata.deletionTimestamp !== undefined) return { ...found, refusals: [] };
       const key = { name: node.metadata.name, uid: node.metadata.uid };
       const labelOf = ({ metadata }: Node) => metadata.labels?.[marks.nodeMachineLabel];
       const refusals: string[] = [];
@@ -123,8 +123,8 @@ export function createNodeActivities(deps: NodeDeps) {
     async markInterrupted(ref: ObjectRef, machine: ClaimingMachine, reason: string): Promise<NodeView> {
       const { marks } = dialectOf(ref.dialect);
       const found = await findNode(ref, machine);
-      const { node } = found;
-      if (node === undefined || objectionOf(found) !== undefined) return toNodeView(marks, found, ref);
+      const node = writableNode(found);
+      if (node === undefined) return toNodeView(marks, found, ref);
       const { name, uid } = node.metadata;
       const taint = { key: names.vmInterrupted, value: toLabelValue(reason), effect: 'NoSchedule' };
       const addTaint = ({ spec: { taints = [] } = {} }: Node) =>
@@ -155,19 +155,17 @@ export function createNodeActivities(deps: NodeDeps) {
           if (!isConflict(error) && !isInvalid(error)) throw error; // else it may have another UID by now
         }
       }
-      const found = await ownNodes.find({ ...claim, ...ref }, name, localRequest());
-      const { node } = found;
-      if (node !== undefined && objectionOf(found) === undefined) await deleteNode(ref, name, node.metadata.uid);
+      const node = writableNode(await ownNodes.find({ ...claim, ...ref }, name, localRequest()));
+      if (node !== undefined) await deleteNode(ref, name, node.metadata.uid);
       return true;
     },
 
     /** Undoes what a drain has done to the Node of a VM that stays after all. A cordon that was there before stays. */
     async uncordonNode(ref: ObjectRef, nodeName: string, claim: NodeClaim): Promise<true> {
-      const found = await ownNodes.find({ ...claim, ...ref }, nodeName, localRequest());
-      const { node } = found;
+      const node = writableNode(await ownNodes.find({ ...claim, ...ref }, nodeName, localRequest()));
       const { type } = dialectOf(ref.dialect).marks.terminating;
       const condition = node?.status?.conditions?.find((each) => each.type === type);
-      if (node === undefined || condition?.status !== 'True' || objectionOf(found) !== undefined) return true;
+      if (node === undefined || condition?.status !== 'True') return true;
       const { uid } = node.metadata;
       const key = { name: nodeName };
       const uncordoned = strategicMergePatch({ metadata: { uid }, spec: { unschedulable: null } });
@@ -220,12 +218,11 @@ export function createNodeActivities(deps: NodeDeps) {
 
   async function readAndMarkNode(ref: ObjectRef, machine: ClaimingMachine, attempts = 5): Promise<FoundNode<Node>> {
     const found = await findNode(ref, machine);
-    const { node } = found;
+    const node = writableNode(found);
     if (node === undefined) return found;
     const { name, uid, resourceVersion, deletionTimestamp } = node.metadata;
     const { marks } = dialectOf(ref.dialect);
-    const isLeft = deletionTimestamp !== undefined || objectionOf(found) !== undefined;
-    if (isLeft || toNodeSnapshot(marks, node, ref).managed) return found;
+    if (deletionTimestamp !== undefined || toNodeSnapshot(marks, node, ref).managed) return found;
     try {
       return { node: (await patchMarks(ref, machine, name, { uid, resourceVersion })) ?? undefined };
     } catch (error) {

@@ -741,8 +741,8 @@ const ofNodes: readonly Mutant[] = [
   {
     id: 'node-of-a-name-that-was-used-again',
     file: 'api/node.ts',
-    text: '&& (isOfVm || !isOlder || providerID === undefined);',
-    replacement: '&& true;',
+    text: ' && !isNameUsedAgain;',
+    replacement: ';',
     breaks: 'Whoever makes a Machine with the name of a Node has that deleted.',
     tests: ['api/node.test.ts'],
   },

@@ -43,34 +43,25 @@ describe('a refusal', () => {
 });
 
 describe('the deletion of a machine', () => {
-  it('ends where a restored cluster says right before the VM is deleted that the Machine is not', async () => {
-    await startRunning();
-    const { deletingSince: _, ...before } = cluster.machine;
-    touch({ deletingSince: time() });
-    cluster.before = (step) => {
-      if (step === 'announceDeletion') cluster.machine = before;
-    };
-    await observe();
+  it.each([
+    ['before the VM is deleted', 'announceDeletion', 'running', 0],
+    ['after the VM was deleted', 'tearDown', 'watching an unhealthy node', 1],
+  ] as const)(
+    'ends where a restored cluster says right %s that the Machine is not',
+    async (_, step, doing, deletions) => {
+      await startRunning();
+      const { deletingSince: __, ...before } = cluster.machine;
+      touch({ deletingSince: time() });
+      cluster.before = (next) => {
+        if (next === step) cluster.machine = before;
+      };
+      await observe();
 
-    await advanceUntil(() => cluster.steps.includes('uncordonNode'));
-    await advanceUntil(async () => (await described()).doing === 'running');
-    expect(cloud.deletions).toEqual([]);
-  });
-
-  it('ends where a restored cluster says right after the VM was deleted that the Machine is not', async () => {
-    await startRunning();
-    const { deletingSince: _, ...before } = cluster.machine;
-    touch({ deletingSince: time() });
-    cluster.before = (step) => {
-      if (step === 'tearDown') cluster.machine = before;
-    };
-    await observe();
-
-    await advanceUntil(() => cluster.steps.includes('uncordonNode'));
-    await advanceUntil(async () => (await described()).doing === 'watching an unhealthy node');
-    expect(cloud.deletions).toHaveLength(1);
-    await workflow().terminate();
-  });
+      await advanceUntil(() => cluster.steps.includes('uncordonNode'));
+      await advanceUntil(async () => (await described()).doing === doing);
+      expect(cloud.deletions).toHaveLength(deletions);
+    },
+  );
 
   it('drains its node although a watcher that is behind has not seen the node', async () => {
     await startRunning();
