@@ -1,6 +1,4 @@
 /** Workflows that wait for something that a person or another system has to provide, and those whose code fails. */
-import type { Client } from '@temporalio/client';
-import { optionalTsToDate } from '@temporalio/common/lib/time.js';
 import { type Blocker, searchAttributes } from '../api/names.ts';
 import { isBroken, reportedProblems } from './broken-runs.ts';
 import { grpcCodeOf, grpcCodes } from './connection.ts';
@@ -60,24 +58,4 @@ async function list({ client, name }: Installation, attribute: string): Promise<
     }
   });
   return found;
-}
-
-/** Events at the end of a history that are searched for a failure. */
-const lastEvents = 50;
-
-/** How the code of a workflow has failed the last time that its history says so; undefined: it does not say. */
-export async function findTaskFailure({ connection, options }: Client, workflowId: string) {
-  const { history } = await connection.workflowService.getWorkflowExecutionHistoryReverse({
-    namespace: options.namespace,
-    execution: { workflowId },
-    maximumPageSize: lastEvents,
-  });
-  const events = history?.events ?? [];
-  const failed =
-    events.find((event) => event.workflowTaskFailedEventAttributes) ??
-    events.find((event) => event.workflowTaskTimedOutEventAttributes);
-  const { workflowTaskFailedEventAttributes: attributes, workflowTaskTimedOutEventAttributes: timedOut } = failed ?? {};
-  const message = timedOut ? 'its workflow task was not answered in time' : attributes?.failure?.message;
-  const at = optionalTsToDate(failed?.eventTime);
-  return message && at ? { problem: message, since: at.toISOString() } : undefined;
 }

@@ -9,6 +9,7 @@ import { type Blocker, searchAttributes } from '../api/names.ts';
 import { progressQuery } from '../workflows/orphansweep/messages.ts';
 import { grpcCodeOf, grpcCodes } from './connection.ts';
 import { sweepType } from './schedules.ts';
+import { findTaskFailure, isDisagreement } from './task-failure.ts';
 import type { Installation } from './workflows.ts';
 
 /**
@@ -18,8 +19,7 @@ export const reportedProblems = 'TemporalReportedProblems';
 
 /**
  * Values of it that say so: the server refuses what a replay asks for, the SDK says it, or no task comes back. The SDK
- * answers none where an error of replay comes too late for it to fail the run. An exception in the code has another
- * cause.
+ * answers none where an error of replay comes too late for it to fail the run.
  */
 const brokenCauses = [
   'WorkflowTaskFailedCauseNonDeterministicError',
@@ -35,6 +35,12 @@ const brokenCauses = [
 export function isBroken(problems: readonly unknown[] = []): boolean {
   return problems.some((problem) => brokenCauses.includes(String(problem)));
 }
+
+/** The cause of an exception in the code. Some runs that have it are broken: the message of the failure says so. */
+const exceptionCause = 'cause=WorkflowTaskFailedCauseWorkflowWorkerUnhandledFailure';
+
+/** Most runs whose failure is read for one list: after a mistake in the code all runs may have this cause. */
+const mostRead = 100;
 
 export interface BrokenRun {
   readonly workflowId: string;
@@ -57,15 +63,25 @@ const timeoutMs = 30_000;
  */
 export async function listBrokenRuns(to: Installation): Promise<BrokenRun[]> {
   const causes = brokenCauses.map((cause) => `'${cause}'`).join(', ');
-  const reported = await listOpen(to, `${reportedProblems} IN (${causes})`).catch((error: unknown) => {
-    if (grpcCodeOf(error) === grpcCodes.invalidArgument) return []; // older servers do not know the search attribute
-    throw error;
-  });
+  const listReported = (condition: string) =>
+    listOpen(to, `${reportedProblems} ${condition}`).catch((error: unknown) => {
+      if (grpcCodeOf(error) === grpcCodes.invalidArgument) return []; // older servers do not know the search attribute
+      throw error;
+    });
+  const reported = await listReported(`IN (${causes})`);
+  const thrown = (await listReported(`= '${exceptionCause}'`)).slice(0, mostRead);
   const waiting = await listOpen(to, heldSweeps);
   const isReported = new Set(reported.map(({ runId }) => runId));
   const asked = waiting.filter(({ runId }) => !isReported.has(runId));
   const refused = await Promise.all(asked.map((run) => isReplayRefused(to.client, run)));
-  return [...reported, ...asked.filter((_, i) => refused[i])];
+  const disagrees = await Promise.all(thrown.map((run) => hasDisagreement(to.client, run)));
+  return [...reported, ...asked.filter((_, i) => refused[i]), ...thrown.filter((_, i) => disagrees[i])];
+}
+
+/** Whether the last failure of a run says that history and code disagree. A history that cannot be read says nothing. */
+async function hasDisagreement(client: Client, { workflowId, runId }: BrokenRun): Promise<boolean> {
+  const failure = await findTaskFailure(client, { workflowId, runId }).catch(() => undefined);
+  return failure !== undefined && isDisagreement(failure.problem);
 }
 
 /** Sweeps that wait for approval: for a day they have no workflow task that could fail. */
@@ -104,7 +120,10 @@ export async function replaceBrokenRun({ client }: Installation, run: BrokenRun)
   const handle = client.workflow.getHandle(workflowId, runId);
   try {
     const { searchAttributes: shown } = await handle.describe();
-    const isStill = isBroken(shown[reportedProblems]) || (await isReplayRefused(client, run));
+    const problems: readonly unknown[] = shown[reportedProblems] ?? [];
+    const isStill =
+      isBroken(problems) ||
+      (problems.includes(exceptionCause) ? await hasDisagreement(client, run) : await isReplayRefused(client, run));
     if (!isStill) return false;
     const begin = await readBegin(client, { workflowId, runId });
     await handle.terminate('its history and its code disagree: a new run takes over');

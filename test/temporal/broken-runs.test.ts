@@ -2,10 +2,11 @@
  * Runs whose history and code disagree, of each type of workflow: they are found, ended, and followed by another run.
  */
 import { randomUUID } from 'node:crypto';
+import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { Client, type ScheduleHandle, ScheduleOverlapPolicy, type WorkflowHandle } from '@temporalio/client';
 import { ApplicationFailure, defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
-import { type NativeConnection, Worker } from '@temporalio/worker';
+import { bundleWorkflowCode, DefaultLogger, type NativeConnection, Worker } from '@temporalio/worker';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { searchAttributes } from '../../api/names.ts';
 import { limitsWorkflowId } from '../../api/workflow-id.ts';
@@ -22,6 +23,7 @@ import { recordingLogger } from '../support/kube.ts';
 import { sinks } from '../support/sinks.ts';
 import { connectTemporal } from '../support/temporal.ts';
 import { until } from '../support/until.ts';
+import { proceedSignal } from './timer-workflows.ts';
 
 const scope = { dialect: 'gardener', namespace: 'n' };
 const ref: ObjectRef = { ...scope, name: 'a', uid: 'a-uid' };
@@ -229,6 +231,37 @@ it('a broken run of a Schedule is ended, and the next one is that of the Schedul
   await until('the Schedule starts another one', async (see) => {
     await schedule.trigger();
     return see(await startedBy(schedule)).length > 1;
+  });
+});
+
+it('a run is ended whose history has another command than a replay, which the SDK reports as an exception', async () => {
+  const workflowsPath = fileURLToPath(new URL('timer-workflows.ts', import.meta.url));
+  const { code } = await bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger('ERROR') });
+  const taskQueue = `${installation.name}-timers`;
+  const options = optionsOf('timers', idOf('timers'), {});
+  const handle = await client.workflow.start('timers', { ...options, args: [], taskQueue });
+  const workWith = async (workflowBundle: { code: string }, work: () => Promise<unknown>) => {
+    const worker = await Worker.create({ connection, taskQueue, workflowBundle, sinks });
+    await worker.runUntil(work());
+  };
+  const timersOf = async () => (await eventsOf(handle)).filter((event) => event.timerStartedEventAttributes).length;
+  await workWith({ code }, async () => {
+    await until('it has a timer', async (see) => see(await timersOf()) === 1);
+    await handle.signal(proceedSignal);
+    await until('it has another one', async (see) => see(await timersOf()) === 2);
+  });
+
+  const isOurs = isOf('timers');
+  await workWith({ code: code.replaceAll('that starts another timer', 'that cancels its timer') }, async () => {
+    await until('its task has failed five times', async (see) => {
+      await handle.signal(proceedSignal);
+      const failed = (await eventsOf(handle)).filter((event) => event.workflowTaskFailedEventAttributes);
+      return see(failed.length) >= 5;
+    });
+    const broken = await until('it is listed', async (see) => see(await listBrokenRuns(installation)).find(isOurs));
+    expect((await listBlocked(installation)).find(isOurs)).toMatchObject({ blockedOn: 'WorkflowTask' });
+    expect(await replaceBrokenRun(installation, broken)).toBe(true);
+    await until('it goes on', async (see) => see(await hasCompletedTask(client.workflow.getHandle(idOf('timers')))));
   });
 });
 

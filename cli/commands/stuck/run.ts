@@ -2,10 +2,11 @@
 
 import { Client } from '@temporalio/client';
 import { blockers } from '../../../api/names.ts';
-import { type BlockedWorkflow, findTaskFailure, listBlocked } from '../../../temporal/blocked.ts';
+import { type BlockedWorkflow, listBlocked } from '../../../temporal/blocked.ts';
 import { reasonOf } from '../../../temporal/connection.ts';
 import { describeWorkflow, openOnly } from '../../../temporal/describe.ts';
 import { askProgress, sweepType } from '../../../temporal/schedules.ts';
+import { findTaskFailure, isDisagreement } from '../../../temporal/task-failure.ts';
 import type { RawFlags } from '../../command.ts';
 import { commandLine } from '../../command-line.ts';
 import type { clusterFlags, temporalFlags } from '../../flag-groups.ts';
@@ -74,7 +75,9 @@ async function ask(
   approval: string,
 ): Promise<Example> {
   if (blockedOn === 'WorkflowTask') {
-    return { ...(await findTaskFailure(client, workflowId)), unblock: isBroken ? nothing : anotherVersion };
+    const failure = await findTaskFailure(client, { workflowId });
+    const isEnded = isBroken || (failure !== undefined && isDisagreement(failure.problem));
+    return { ...failure, unblock: isEnded ? nothing : anotherVersion };
   }
   if (type === sweepType) {
     const progress = await askProgress(client, workflowId);

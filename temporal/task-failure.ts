@@ -1,0 +1,37 @@
+/** Why the workflow tasks of a run fail. */
+import type { Client } from '@temporalio/client';
+import { optionalTsToDate } from '@temporalio/common/lib/time.js';
+
+/** Events at the end of a history that are searched for a failure. */
+const lastEvents = 50;
+
+/**
+ * How the code of a run has failed the last time that its history says so; undefined: it does not say.
+ * @param run the open one where it has no `runId`
+ */
+export async function findTaskFailure(
+  { connection, options }: Client,
+  run: { readonly workflowId: string; readonly runId?: string },
+) {
+  const { history } = await connection.workflowService.getWorkflowExecutionHistoryReverse({
+    namespace: options.namespace,
+    execution: run,
+    maximumPageSize: lastEvents,
+  });
+  const events = history?.events ?? [];
+  const failed =
+    events.find((event) => event.workflowTaskFailedEventAttributes) ??
+    events.find((event) => event.workflowTaskTimedOutEventAttributes);
+  const { workflowTaskFailedEventAttributes: attributes, workflowTaskTimedOutEventAttributes: timedOut } = failed ?? {};
+  const message = timedOut ? 'its workflow task was not answered in time' : attributes?.failure?.message;
+  const at = optionalTsToDate(failed?.eventTime);
+  return message && at ? { problem: message, since: at.toISOString() } : undefined;
+}
+
+/**
+ * Whether a failure is not one of the code: the SDK reports some histories that disagree with it like an exception, with
+ * the cause `WorkflowWorkerUnhandledFailure`.
+ */
+export function isDisagreement(problem: string): boolean {
+  return problem.startsWith('Fatal error in workflow machines');
+}
