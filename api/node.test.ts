@@ -258,7 +258,7 @@ describe('the objections to a Node', () => {
     ['it names the Machine by its annotation', machine, nodeOf({ annotations: { [names.machine]: 'ns/m' } })],
     ['the cloud has named it', namedAs('n'), nodeOf()],
     ['the cloud has named its VM', namedAs('other'), nodeOf({}, vm)],
-    ['the cloud has named its VM, and it is older', namedAs('other'), nodeOf(older, vm)],
+    ['it names the Machine, and it is older', machine, nodeOf({ ...older, ...marked }, vm)],
     [
       'the cloud has named it as it deleted a VM',
       { ...of, createdAt, namedByCloud: { nodeName: 'n' } },
@@ -274,11 +274,6 @@ describe('the objections to a Node', () => {
     ['the cloud has named another one', namedAs('other'), nodeOf()],
     ['the cloud has named another VM', namedAs('n', 'cloud:///2'), nodeOf({}, vm)],
     [
-      'it is older than the Machine, and the cloud has named only such a Node as it deleted a VM',
-      { ...of, createdAt, namedByCloud: { nodeName: 'n' } },
-      nodeOf(older, vm),
-    ],
-    [
       'it names a Machine of that name in another namespace',
       machine,
       nodeOf({ ...marked, annotations: { [names.machine]: 'other/m' } }, vm),
@@ -287,11 +282,12 @@ describe('the objections to a Node', () => {
     expect(objectionsTo(marks, node, claim, limits)).toEqual({ unconfirmed });
   });
 
-  it('are its age where nothing but the name shows whose it is, also when the cloud has named it', () => {
-    const forbidden = 'node n is older than the Machine, has no provider ID and does not name the Machine';
-    expect(objectionsTo(marks, nodeOf(older), namedAs('n'), limits)).toEqual({ forbidden });
-    expect(objectionsTo(marks, nodeOf(older), namedAs('n'), { ...limits, clockSkewSeconds: 60 })).toEqual({});
-    expect(objectionsTo(marks, nodeOf({ ...older, ...marked }), machine, limits)).toEqual({});
+  it.each([undefined, vm])('are its age, also when the cloud has named it: its provider ID is %s', (providerID) => {
+    const forbidden = 'node n is older than the Machine and does not name it';
+    expect(objectionsTo(marks, nodeOf(older, providerID), namedAs('n'), limits)).toEqual({ forbidden });
+    expect(objectionsTo(marks, nodeOf(older, providerID), namedAs('n'), { ...limits, clockSkewSeconds: 60 })).toEqual(
+      {},
+    );
   });
 
   it.each(['node-role.kubernetes.io/control-plane', 'node-role.kubernetes.io/master'])(

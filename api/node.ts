@@ -150,8 +150,8 @@ export function judgeNode<T extends NodeLike>(
 const controlPlaneLabels = ['node-role.kubernetes.io/control-plane', 'node-role.kubernetes.io/master'];
 
 /**
- * The objections to writing to a Node that counts as the Machine's. A Node without provider ID that is older than the
- * Machine and does not name it may be anybody's, as `nodeNotBefore` is the Machine's own word.
+ * The objections to writing to a Node that counts as the Machine's. One that is older than the Machine and does not name
+ * it may be anybody's: whoever makes a Machine chooses its name, and provider IDs are compared without their scopes.
  */
 export function objectionsTo(
   { nodeMachineLabel }: Pick<Marks, 'nodeMachineLabel'>,
@@ -160,23 +160,19 @@ export function objectionsTo(
   { controlPlaneNodes, clockSkewSeconds = 0 }: MachineLimits,
 ): NodeObjections {
   const { name, labels, creationTimestamp = '' } = node.metadata;
-  const { providerID } = node.spec ?? {};
   const isNamed = machineNamedBy(nodeMachineLabel, node, machine) === nameOf(machine);
   const isOlder = Date.parse(creationTimestamp) < Date.parse(machine.createdAt ?? '') - clockSkewSeconds * 1_000;
   const label = controlPlaneNodes ? undefined : controlPlaneLabels.find((each) => labels?.[each] !== undefined);
   const forbidden =
     label !== undefined
       ? `node ${name} has the label ${label}: if Millwright shall manage Nodes of the control plane, start it with --control-plane-nodes=true`
-      : !isNamed && isOlder && providerID === undefined
-        ? `node ${name} is older than the Machine, has no provider ID and does not name the Machine`
+      : !isNamed && isOlder
+        ? `node ${name} is older than the Machine and does not name it`
         : undefined;
-  // Whoever makes a Machine chooses the name of its Node. Only a provider ID shows that an older one is not another's.
-  const isNameUsedAgain = isOlder && providerID !== undefined && machine.namedByCloud?.providerID === undefined;
-  const isConfirmed = isNamedByCloud({ name, ...node.spec }, machine) && !isNameUsedAgain;
   const unconfirmed = `node ${name} does not name the Machine, and the cloud has not said that it runs on its VM`;
   return {
     ...(forbidden !== undefined && { forbidden }),
-    ...(!isNamed && !isConfirmed && { unconfirmed }),
+    ...(!isNamed && !isNamedByCloud({ name, ...node.spec }, machine) && { unconfirmed }),
   };
 }
 

@@ -733,7 +733,7 @@ const ofNodes: readonly Mutant[] = [
   {
     id: 'node-that-nobody-confirmed',
     file: 'api/node.ts',
-    text: '...(!isNamed && !isConfirmed && { unconfirmed }),',
+    text: '...(!isNamed && !isNamedByCloud({ name, ...node.spec }, machine) && { unconfirmed }),',
     replacement: '',
     breaks: 'Whoever may edit a Machine has any Node drained and deleted.',
     tests: ['api/node.test.ts'],
@@ -741,8 +741,8 @@ const ofNodes: readonly Mutant[] = [
   {
     id: 'node-of-a-name-that-was-used-again',
     file: 'api/node.ts',
-    text: ' && !isNameUsedAgain;',
-    replacement: ';',
+    text: ': !isNamed && isOlder\n',
+    replacement: ': false\n',
     breaks: 'Whoever makes a Machine with the name of a Node has that deleted.',
     tests: ['api/node.test.ts'],
   },

@@ -20,8 +20,13 @@ import { throwIfCancelled, untilAnswered } from './wait.ts';
 export function isJoinable(state: MachineState): boolean {
   const { machine, node, isUninitialized } = state;
   if (node.state !== 'present' || node.deleting || node.startingUp || isUninitialized) return false;
-  const isUnknown = state.namedByCloud === undefined && Date.now() >= creationDeadlineMs(state);
-  return (isOwn(state) || isUnknown) && isHealthy(node, machine.limits.nodeConditions);
+  const { namedByCloud } = state;
+  const isUnnamed =
+    namedByCloud?.nodeName === undefined && (namedByCloud === undefined || node.providerID === undefined);
+  return (
+    (isOwn(state) || (isUnnamed && Date.now() >= creationDeadlineMs(state))) &&
+    isHealthy(node, machine.limits.nodeConditions)
+  );
 }
 
 /** Why nothing may be written to the Node; undefined: it may, or there is none. */

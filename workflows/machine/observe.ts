@@ -39,7 +39,7 @@ export function listen(state: MachineState): void {
     noteOrder(by, { command: 'retry', kind: 'Machine', ref: state.ref });
     state.repeats = {};
     state.evictsNow = true;
-    delete state.nodeQuestion;
+    if (state.nodeQuestion) state.nodeQuestion = { ...state.nodeQuestion, about: '' };
     if (state.nextPollMs > Date.now() && patched('retry-asks-the-cloud')) state.nextPollMs = 0;
     notifyChange(state);
   };

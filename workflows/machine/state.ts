@@ -61,6 +61,8 @@ export interface PersistedState {
   joinedVm?: string;
   /** The VM of the Machine and its Node, as the cloud has named them last. Left out: it was not asked. */
   namedByCloud?: NonNullable<NodeClaim['namedByCloud']>;
+  /** What came of asking the cloud whose the Node is, which is left alone until then. */
+  nodeQuestion?: NodeQuestion;
   /** Provider ID of the VM of a deleted Node: it was about to be deleted and may be gone. */
   replacing?: string;
   /** UID of the Node of the last VM that was replaced: watchers may see it for a while. */
@@ -145,8 +147,6 @@ export interface MachineState extends PersistedState {
   hasWritten: boolean;
   /** The other Machine that has the VM of this provider ID; without a name where that is this one's. */
   vmOwner?: { readonly of: string; readonly purpose: string; readonly name?: string };
-  /** What came of asking the cloud whose the Node is, which is left alone until then. */
-  nodeQuestion?: NodeQuestion;
   /** Whether the Machine's status says that its VM is being deleted. */
   deletionAnnounced: boolean;
   /** Grows with everything that a wait has to end for. */
@@ -171,6 +171,8 @@ export interface MachineState extends PersistedState {
 export interface NodeQuestion {
   /** What the answer depends on, as text to compare. */
   readonly about: string;
+  /** Why nothing may be written to it. */
+  readonly objection: string;
   /** Why it is not that of the Machine's VM, as the cloud says. */
   readonly denial?: string;
   /** Why the cloud does not say whose it is. */
@@ -286,7 +288,7 @@ export function textOf(state: MachineState): string {
 }
 
 /** Times, versions and counts. */
-const volatile = /^(resourceVersion|stageSince|askedAt|heardAskedAt|unhealthySince|replacements|\w+Ms)$/;
+const volatile = /^(resourceVersion|namedByCloud|stageSince|askedAt|heardAskedAt|unhealthySince|replacements|\w+Ms)$/;
 
 /** The part of a state that the next run is started with. */
 export function toPersisted(state: MachineState): PersistedState {
@@ -308,7 +310,7 @@ export function toPersisted(state: MachineState): PersistedState {
   } = state;
   const { failedRun, deployment, nodeRefusal, reportedLack, replacing, replacedNodeUid, heardAskedAt, maintenance } =
     state;
-  const { joinedVm, namedByCloud } = state;
+  const { joinedVm, namedByCloud, nodeQuestion } = state;
   return {
     machine,
     node,
@@ -334,6 +336,7 @@ export function toPersisted(state: MachineState): PersistedState {
     ...(maintenance !== undefined && { maintenance }),
     ...(joinedVm !== undefined && { joinedVm }),
     ...(namedByCloud !== undefined && { namedByCloud }),
+    ...(nodeQuestion !== undefined && { nodeQuestion }),
     ...(replacing !== undefined && { replacing }),
     ...(replacedNodeUid !== undefined && { replacedNodeUid }),
     ...(heardAskedAt !== undefined && { heardAskedAt }),

@@ -1,7 +1,7 @@
 /** A Node that the Machine names and that does not name the Machine: the cloud is asked whose it is. */
 import { describe, expect, it } from '@jest/globals';
 import { refuse, setUpMachine, vm } from '../../../test/support/played-machine.ts';
-import { retryNowSignal } from '../../messages.ts';
+import { refreshSignal, retryNowSignal } from '../../messages.ts';
 import { skipDrainSignal } from '../messages.ts';
 
 const { cluster, cloud, touch, time, start, workflow, described, observe, registerNode, advanceUntil, advance } =
@@ -193,6 +193,18 @@ describe('the deletion of a machine', () => {
     await workflow().result();
 
     expect([cluster.drains, cloud.deletions.length]).toEqual([0, 1]);
+  });
+
+  it('waits also while a Node that may not be drained cannot be read', async () => {
+    await startWith({ forbidden }, { forceDeletion: true });
+    await remove();
+    await advanceUntil(async () => (await described()).waitingFor === 'permission to drain it');
+    cluster.node = { state: 'unknown' };
+    await workflow().signal(refreshSignal);
+    await workflow().signal(retryNowSignal);
+    await advance(60_000);
+    expect([cluster.drains, cloud.deletions.length]).toEqual([0, 0]);
+    await workflow().terminate();
   });
 
   it('waits where its own Node may not be drained, also when it is forced, until somebody skips the drain', async () => {

@@ -52,7 +52,7 @@ export async function settle(state: MachineState): Promise<void> {
   const before = state.nodeQuestion?.about === about ? state.nodeQuestion : undefined;
   const firstMs = failure === undefined ? longestQuestionMs : retryPauseMs(failure, 'deletion');
   const pauseMs = Math.min(before?.failure ? 2 * before.pauseMs : firstMs, longestQuestionMs);
-  state.nodeQuestion = { ...answer, about, pauseMs, untilMs: Date.now() + pauseMs };
+  state.nodeQuestion = { ...answer, about, objection, pauseMs, untilMs: Date.now() + pauseMs };
   const { stage, deletingSince } = state.machine;
   const isTransient = failure !== undefined && failures[failure.code].transient;
   if (isTransient || deletingSince !== undefined) return;
@@ -69,7 +69,7 @@ async function ask(state: MachineState): Promise<Pick<NodeQuestion, 'denial' | '
   const answer = await askCloud(state);
   // Where nothing is found, nothing is deleted either: the VM of the Node is not the Machine's, or is gone.
   if ('code' in answer) return answer.code === 'NotFound' ? { denial: answer.message } : { failure: answer };
-  state.namedByCloud = namesOf(answer);
+  noteNames(state, answer);
   const { node, machine } = state;
   if (isOwn(state) || node.state !== 'present') return {};
   const { providerID, nodeName } = answer;
@@ -80,9 +80,12 @@ async function ask(state: MachineState): Promise<Pick<NodeQuestion, 'denial' | '
   return { failure: { code: 'Unimplemented', message, outcomeUnknown: false, blockedOn: 'CloudApi' } };
 }
 
-/** What an answer of the cloud says of a VM and its Node. */
-export function namesOf({ providerID, nodeName }: Pick<Vm, 'providerID' | 'nodeName'>) {
-  return { providerID, ...(nodeName !== undefined && { nodeName }) };
+/** Remembers which VM and Node the cloud has named. It need not name the Node of a VM again. */
+export function noteNames(state: MachineState, { providerID, nodeName }: Pick<Vm, 'providerID' | 'nodeName'>): void {
+  const { namedByCloud: before } = state;
+  const isSame = before?.providerID !== undefined && vmOf(before.providerID) === vmOf(providerID);
+  const name = nodeName ?? (isSame ? before.nodeName : undefined);
+  state.namedByCloud = { providerID, ...(name !== undefined && { nodeName: name }) };
 }
 
 /** What the clouds in which the VM may be show of it: the first that does not say `NotFound`, the latest place first. */

@@ -24,7 +24,7 @@ export async function drain(state: MachineState): Promise<PhaseOutcome> {
   if (state.drained || state.skipDrain || nodeName === undefined || node.state === 'absent') return done;
   if ((await findVmOwner(state, 'drain')) !== undefined) return done;
   if (isQuestionDue(state)) await settle(state);
-  const objection = objectionTo(state);
+  const objection = objectionTo(state) ?? (node.state === 'unknown' ? state.nodeQuestion?.objection : undefined);
   if (objection !== undefined) return state.nodeQuestion?.denial === undefined ? hold(state, objection) : done;
 
   const force = isForceWanted(state);
@@ -63,7 +63,8 @@ export async function drain(state: MachineState): Promise<PhaseOutcome> {
 async function hold(state: MachineState, objection: string): Promise<PhaseOutcome> {
   const { nodeQuestion, ref } = state;
   const { failure, untilMs = 0 } = nodeQuestion ?? {};
-  const pauseMs = failure === undefined ? longestQuestionMs : Math.max(untilMs - Date.now(), 0);
+  const restMs = untilMs - Date.now();
+  const pauseMs = failure === undefined || restMs <= 0 ? longestQuestionMs : restMs;
   const skip = `\`${commandLine('drain --skip', ref)}\` deletes the VM with its pods, and leaves the Node.`;
   const remedy = failure && findRemedy(state, failure.blockedOn);
   const activity = {

@@ -27,7 +27,7 @@ import { type Facts, report, reportRefusal, withContext } from '../report.ts';
 import { creationDeadlineMs, MachineGoneError, type MachineState } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
 import { placeOf, prepareAttempt } from './attempt.ts';
-import { namesOf } from './confirm.ts';
+import { noteNames } from './confirm.ts';
 import { type Attempt, afterCall, type Creation, isOutcomeUnknown, nextAsk, withName } from './creation.ts';
 import { failWithoutNode } from './nodeless.ts';
 import { creationRefused, fail, failIfLate } from './refusal.ts';
@@ -66,7 +66,7 @@ export async function provision(state: MachineState): Promise<PhaseOutcome> {
   }
   forgetError(state);
   const vm = stored ?? (answer as Vm);
-  if (stored === undefined) state.namedByCloud = namesOf(vm);
+  if (stored === undefined) noteNames(state, vm);
   return takeVm(state, attempt, vm, doing);
 }
 
