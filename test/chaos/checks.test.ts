@@ -39,6 +39,7 @@ function machineAt(seconds: number, change: Partial<Observation> = {}): Observat
   const named = { uid: 'u', name: 'm', providerID: 'simulated:///here/vm-1', state: 'present' as const };
   return {
     atMs: seconds * 1_000,
+    createdMs: seconds * 1_000,
     ...named,
     set: undefined,
     isPreserved: false,
@@ -388,6 +389,7 @@ describe('a run is checked for', () => {
       ['the other one takes no part', { bounds: [limitOf('a', undefined), limitOf('b', 1)] }],
       ['the other one runs', { observations: [first, { ...first, atMs: 45_000, isProvisioning: false }, second] }],
       ['etcd was restored', { disturbances: [{ what: 'restore of etcd', fromMs: 45_000, toMs: 46_000 }] }],
+      ['the observer has heard of it late', { observations: [first, { ...second, createdMs: 44_000 }] }],
     ])('but not where %s', (_, change) => {
       expect(violationsOf({ ...made, observations: [machineAt(12), first, second], ...change })).toEqual([]);
     });

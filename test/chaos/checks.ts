@@ -212,12 +212,13 @@ export function findSurplusMachines(evidence: Evidence): Violation[] {
 
 /**
  * No Machine was made of a deployment with a limit while as many Machines of such deployments were provisioning as the
- * lowest limit of the namespace allows. Limits count that somebody has set a moment ago, or before.
+ * lowest limit of the namespace allows. Limits count that somebody has set a moment ago, or before. Left out are
+ * Machines that the observer has heard of late: how many were provisioning when they were made, it has not seen.
  */
 export function findMachinesAboveLimit(evidence: Evidence): Violation[] {
   const { bounds } = evidence;
   const limited = [...new Set(bounds.map(({ uid }) => uid))].map((uid) => boundsOf(bounds, uid));
-  return creationsIn(evidence).flatMap(({ name, atMs, fromMs, deployment, before, deploymentOfSet }) => {
+  return creationsIn(evidence).flatMap(({ name, atMs, createdMs, fromMs, deployment, before, deploymentOfSet }) => {
     const limitsAt = (ms: number) => limited.map((own) => own.findLast((each) => each.atMs <= ms)?.mostProvisioning);
     const times = [fromMs, ...bounds.map((each) => each.atMs).filter((ms) => fromMs < ms && ms <= atMs)];
     const limit = Math.max(
@@ -229,7 +230,8 @@ export function findMachinesAboveLimit(evidence: Evidence): Violation[] {
       const owner = deploymentOfSet(each.set);
       return each.isProvisioning && owner !== undefined && takesPart(owner);
     });
-    if (!takesPart(deployment) || provisioning.length < limit) return [];
+    const isLate = createdMs < atMs - observerLagMs;
+    if (isLate || !takesPart(deployment) || provisioning.length < limit) return [];
     const where = `${name} is number ${provisioning.length + 1} of ${limit}`;
     return [{ what: 'a Machine was made above a limit of the namespace', where, at: timeOf(atMs) }];
   });
@@ -243,7 +245,7 @@ function creationsIn({ observations, owners, disturbances }: Evidence) {
   const made = new Set<string>();
   const before = new Map<string, Observation>();
   return observations.flatMap((observation) => {
-    const { uid, name, set, atMs } = observation;
+    const { uid, name, set, atMs, createdMs } = observation;
     const [fromMs, toMs] = [atMs - plannedWithinMs, atMs + observerLagMs];
     const others = made.has(uid) ? [] : [...before.values()];
     const isNew = !made.has(uid);
@@ -257,7 +259,7 @@ function creationsIn({ observations, owners, disturbances }: Evidence) {
     };
     const deployment = deploymentOfSet(set);
     if (!isNew || deployment === undefined || isRestored) return [];
-    return [{ name, atMs, fromMs, toMs, deployment, made: new Set(made), before: others, deploymentOfSet }];
+    return [{ name, atMs, createdMs, fromMs, toMs, deployment, made: new Set(made), before: others, deploymentOfSet }];
   });
 }
 

@@ -16,6 +16,8 @@ import { startReflector } from '../../kube/reflector.ts';
 export interface Observation {
   /** Milliseconds since 1970. */
   readonly atMs: number;
+  /** Its creation on the clock of the API server, in whole seconds, as milliseconds since 1970. */
+  readonly createdMs: number;
   readonly uid: string;
   readonly name: string;
   readonly providerID: string | undefined;
@@ -75,7 +77,8 @@ export function observe(client: KubeClient, namespace: string) {
     const isPreserved = ![undefined, 'false'].includes(metadata.annotations?.[annotations.preserve]);
     const { phase = '' } = status?.currentStatus ?? {};
     observations.push({
-      ...{ atMs: Date.now(), uid, name, providerID: spec?.providerID, state },
+      ...{ atMs: Date.now(), createdMs: Date.parse(metadata.creationTimestamp) },
+      ...{ uid, name, providerID: spec?.providerID, state },
       ...{ set: controllerOf(machine), isPreserved },
       isForced: metadata.labels?.[labels.forceDeletion] !== undefined,
       isProvisioning: state === 'present' && ['', 'Pending', 'CrashLoopBackOff'].includes(phase),
