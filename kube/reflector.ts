@@ -48,6 +48,11 @@ export interface Reflector<T extends KubeObject> {
 
 /** A watch that lasted this long has proved the connection: the next one may start at once. */
 const provenMs = 5_000;
+/**
+ * After a longer silence everything is listed again, ms: the server may have been restored from a backup, and have
+ * passed the version of the watch since.
+ */
+const resumesWithinMs = 3_000;
 /** Longest pause that a Retry-After can ask for. */
 const maxRetryAfterMs = 300_000;
 
@@ -65,8 +70,9 @@ interface WatchProgress {
 
 /**
  * Lists, then watches, until stopped. After an error it continues at the last resourceVersion, lists again when the
- * server no longer knows that, and pauses (`backoffMs`, Retry-After) when it makes no progress. Objects that
- * disappeared meanwhile are reported as deleted; an object that was created again under its name as deleted and added.
+ * server no longer knows that or was silent for a while, and pauses (`backoffMs`, Retry-After) when it makes no
+ * progress. Objects that disappeared meanwhile are reported as deleted; an object that was created again under its name
+ * as deleted and added.
  */
 export function startReflector<T extends KubeObject>(options: ReflectorOptions<T>): Reflector<T> {
   const { client, resource, onEvent, observer, logger, transform = (object: T) => object } = options;
@@ -88,6 +94,8 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
   let resourceVersion: string | undefined;
   /** The last resourceVersion up to which everything was known. */
   let known = '';
+  /** When the server has sent something last, by performance.now(). */
+  let heardMs = 0;
   /** The server was found behind `known`, which the next event `synced` reports. */
   let isRestored = false;
 
@@ -109,6 +117,11 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
     observer?.onKnown(version);
   }
 
+  function hear(): void {
+    heardMs = performance.now();
+    observer?.onHeard();
+  }
+
   async function list(): Promise<void> {
     const startMs = performance.now();
     const uids = new Set<string>();
@@ -122,7 +135,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
         report(put(transform(item)));
       }
       listed = page.resourceVersion;
-      observer?.onHeard();
+      hear();
     }
     report(retain(uids));
     isRestored ||= isBehind(listed, known);
@@ -150,12 +163,12 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
   async function watch(version: string, progress: WatchProgress): Promise<void> {
     const onOpen = () => {
       progress.openedAt = performance.now();
-      observer?.onHeard();
+      hear();
       setReachable(true);
     };
     for await (const event of client.watch(resource, { ...selection, resourceVersion: version, onOpen }, signal)) {
       progress.hasEvents = true;
-      observer?.onHeard();
+      hear();
       if (event.type === 'BOOKMARK') {
         know(event.resourceVersion);
         continue;
@@ -164,9 +177,11 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
       report(event.type === 'DELETED' ? remove(transform(event.object)) : put(transform(event.object)));
       know(event.object.metadata.resourceVersion);
     }
+    heardMs = performance.now(); // the server has ended it
   }
 
   async function listOrResume(): Promise<string> {
+    if (performance.now() > heardMs + resumesWithinMs) resourceVersion = undefined;
     if (resourceVersion !== undefined && (await isAheadOfServer(resourceVersion))) {
       logger.warn({ ...context, resourceVersion }, 'the server is behind the watch: listing again');
       isRestored = true;

@@ -1,4 +1,4 @@
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, jest } from '@jest/globals';
 import type { KubeClient } from '../../kube/client.ts';
 import { type ConfigMap, configMaps } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
@@ -32,6 +32,7 @@ beforeEach(async () => {
   closing = [client, proxy];
 });
 afterEach(async () => {
+  jest.restoreAllMocks();
   await Promise.all(reflectors.map((reflector) => reflector.stop()));
   await Promise.all(closing.map((each) => each.close()));
 });
@@ -250,8 +251,6 @@ describe('a reflector on a broken connection', () => {
     proxy.silenceConnections();
     await create('a');
     await untilKnown(store, 1);
-
-    expect(lists()).toHaveLength(1);
   });
 
   it('understands lists and events that arrive in small pieces', async () => {
@@ -339,6 +338,21 @@ describe('a reflector on a broken connection', () => {
 
     await untilSaid('restored');
     expect(said).toEqual(['added a', 'synced', 'updated a', 'updated a', 'restored']);
+  });
+
+  it('lists again when the server was away for as long as it takes to restore it', async () => {
+    const { waitForSync, store } = reflect();
+    await waitForSync();
+    await untilWatches(1);
+    await proxy.goDown();
+    await untilReachable(store, false);
+    const now = performance.now.bind(performance);
+    jest.spyOn(performance, 'now').mockImplementation(() => now() + 10_000);
+    await proxy.comeUp();
+    await untilWatches(2);
+
+    expect(lists()).toHaveLength(2);
+    expect(said).toEqual(['synced', 'synced']);
   });
 
   it('waits as long as Retry-After asks', async () => {
