@@ -13,7 +13,7 @@ interface EventMeaning {
 const ofWorkflows = {
   Ordered: {
     type: 'Normal',
-    when: 'A person has ordered a retry or the end of a drain with a command. The note has the command, and who has run it as the command says.',
+    when: 'A person has ordered a retry or the end of a drain. The note has the command, and who has run it as the command says, or the annotation that was written.',
   },
   RunFailed: {
     type: 'Warning',

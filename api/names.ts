@@ -87,6 +87,16 @@ export const names = {
    * the UID of its MachineSet. Void for another MachineSet. Written by the `machine` workflow and its owner's workflow.
    */
   inPlaceUpdate: `${prefix}in-place-update`,
+  /**
+   * Machine that is being deleted: `true` is the order of `millwright drain --skip`, with `--orders-in-annotations`.
+   * Written by users.
+   */
+  skipDrain: `${prefix}skip-drain`,
+  /**
+   * Machine: each new text, such as the time, is the order of `millwright retry`, with `--orders-in-annotations`.
+   * Written by users.
+   */
+  retry: `${prefix}retry`,
   /** MachineDeployment, MachineSet: `true` makes `spec.minReadySeconds` count. Written by users. */
   enforceMinReadySeconds: `${prefix}enforce-min-ready-seconds`,
   /**

@@ -44,6 +44,7 @@ export const controllersFlags = [
   'machineMaxEvictRetries',
   'nodeConditions',
   'controlPlaneNodes',
+  'ordersInAnnotations',
   'autoscalerScaledownAnnotationDuringRollout',
 ] as const;
 

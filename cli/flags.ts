@@ -306,6 +306,13 @@ export const flags = {
       'Whether Nodes with the label node-role.kubernetes.io/control-plane or master are marked, drained and deleted with their machines. false: they are left alone, with an Event NodeLeftAlone. Give it to controllers and workers.',
     schema: trueOrFalse,
   },
+  ordersInAnnotations: {
+    value: 'true|false',
+    default: 'false',
+    description:
+      'Whether the annotations millwright.dev/retry and millwright.dev/skip-drain of a Machine are orders, like the commands retry and drain --skip. Give it to controllers and workers.',
+    schema: trueOrFalse,
+  },
   maxCachedWorkflows: {
     value: 'number',
     default: '2000',

@@ -29,6 +29,8 @@ export interface MachineLimits {
   readonly clockSkewSeconds?: number;
   /** Nodes of the control plane are marked, drained and deleted with their machines. Only in the defaults. */
   readonly controlPlaneNodes?: true;
+  /** Annotations of a Machine give its workflow orders. Only in the defaults. */
+  readonly ordersInAnnotations?: true;
   /** Node condition types that have to be False, besides Ready that has to be True. */
   readonly nodeConditions: readonly string[];
   /** There is no target cluster: it is available when its VM runs. Left out otherwise. */
@@ -59,6 +61,10 @@ export interface MachineSnapshot {
   readonly forceDeletion: boolean;
   /** A label asks for a drain without regard for pods, where the Machine stays. */
   readonly forceDrain?: true;
+  /** An annotation asks for the deletion of its VM with the pods on it. */
+  readonly skipDrain?: true;
+  /** Each new text asks its workflow to try again now. */
+  readonly retry?: string;
   /** Until when it is preserved, RFC 3339 in whole seconds. */
   readonly preservedUntil?: string;
   /** When its in-place update is late, RFC 3339; left out where the agent on its Node is not at it. */
@@ -140,8 +146,9 @@ export type MaintenanceDue = 'write' | 'drain' | 'drainForUpdate';
  * by its own writes.
  */
 export function desiredState(machine: MachineSnapshot): string {
-  const { uid, deletingSince, source, problem, forceDeletion, forceDrain, limits, request, alone } = machine;
-  const force = [forceDeletion, forceDrain === true];
+  const { uid, deletingSince, source, problem, forceDeletion, forceDrain, skipDrain, retry } = machine;
+  const { limits, request, alone } = machine;
+  const force = [forceDeletion, forceDrain === true, skipDrain === true, retry];
   const owned = [request?.isGranted === true, alone === true];
   return JSON.stringify([uid, deletingSince, source, problem, force, limits, ...owned]);
 }

@@ -255,6 +255,7 @@ export function machineLimits(
     ...(hasNoTarget(options) && { hasNoNode: true as const }),
     ...(control.server !== target.server && { clockSkewSeconds }),
     ...(options.controlPlaneNodes && { controlPlaneNodes: true as const }),
+    ...(options.ordersInAnnotations && { ordersInAnnotations: true as const }),
     creationSeconds: options.machineCreationTimeout,
     healthSeconds: options.machineHealthTimeout,
     noRoomSeconds: options.resourceExhaustedRetry,

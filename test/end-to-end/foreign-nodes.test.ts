@@ -18,7 +18,7 @@ let millwright: Installation;
 let editor: KubeClient;
 
 beforeAll(async () => {
-  millwright = await startInstallation();
+  millwright = await startInstallation({ flags: ['--orders-in-annotations', 'true'] });
   editor = await becomeEditor(millwright, machines);
 });
 afterAll(async () => {
@@ -196,7 +196,7 @@ describe('its own Node with the label of the control plane', () => {
     },
   });
 
-  it('is neither marked nor drained without the flag, and keeps its VM until somebody skips the drain', async () => {
+  it('is neither marked nor drained without the flag, and keeps its VM until an annotation skips the drain', async () => {
     await millwright.createClass('control-plane', asControlPlane(millwright));
     const name = nameOf('cp-refused');
     const ref = await millwright.createMachine(name, { class: { ...small, name: 'control-plane' } });
@@ -211,7 +211,8 @@ describe('its own Node with the label of the control plane', () => {
     );
     expect(await aliveVms()).toContain(name);
 
-    await millwright.handleOf(ref).signal('skipDrain');
+    await editor.patch(machines, ref, mergePatch({ metadata: { annotations: { [names.skipDrain]: 'true' } } }));
+    await millwright.untilEvent(ref, 'Ordered', names.skipDrain);
     await millwright.untilGone(ref);
     const { metadata } = await millwright.target.get(nodes, { name });
     expect([metadata.deletionTimestamp, metadata.finalizers, metadata.labels?.[labels.machineName]]).toEqual([

@@ -3,6 +3,7 @@ import { patched, setHandler } from '@temporalio/workflow';
 import { desiredState, endsOf, type MachineObservation, type MachineSnapshot } from '../../api/model/machine.ts';
 import type { NodeView } from '../../api/model/node.ts';
 import { isNewer } from '../../api/model/ref.ts';
+import { names } from '../../api/names.ts';
 import type { Interruption } from '../../api/provider.ts';
 import { refreshSignal, retryNowSignal } from '../messages.ts';
 import { noteOrder } from '../orders.ts';
@@ -35,21 +36,22 @@ export function listen(state: MachineState): void {
     notifyChange(state);
   };
   setHandler(interruptedSignal, noteInterruption, { description: 'The cloud is about to take a VM away.' });
-  const retryNow = (by?: string) => {
-    noteOrder(by, { command: 'retry', kind: 'Machine', ref: state.ref });
-    state.repeats = {};
-    state.evictsNow = true;
-    if (state.nodeQuestion) state.nodeQuestion = { ...state.nodeQuestion, about: '' };
-    if (state.nextPollMs > Date.now() && patched('retry-asks-the-cloud')) state.nextPollMs = 0;
-    notifyChange(state);
-  };
-  setHandler(retryNowSignal, retryNow, { description: 'Try again now what is being waited for.' });
+  setHandler(retryNowSignal, (by) => retryNow(state, by), { description: 'Try again now what is being waited for.' });
   setHandler(forceDeletionSignal, order('drain --force', { forceDeletion: true }), {
     description: 'Finish the deletion that is under way without regard for pods.',
   });
   setHandler(skipDrainSignal, order('drain --skip', { skipDrain: true }), {
     description: 'Finish the deletion that is under way with the pods still on the node.',
   });
+}
+
+function retryNow(state: MachineState, by: string | undefined): void {
+  noteOrder(by, { command: 'retry', kind: 'Machine', ref: state.ref });
+  state.repeats = {};
+  state.evictsNow = true;
+  if (state.nodeQuestion) state.nodeQuestion = { ...state.nodeQuestion, about: '' };
+  if (state.nextPollMs > Date.now() && patched('retry-asks-the-cloud')) state.nextPollMs = 0;
+  notifyChange(state);
 }
 
 function notifyChange(state: MachineState): void {
@@ -72,8 +74,26 @@ export function setMachine(state: MachineState, machine: MachineSnapshot): void 
 
 /** What is known of the Machine from now on. */
 export function putMachine(state: MachineState, machine: MachineSnapshot): void {
+  const isFirst = state.machine.resourceVersion === '';
   state.machine = machine;
+  hearOrders(state, isFirst);
   state.creation = withName(state.creation, machine.providerID !== undefined);
+}
+
+/** Who has given an order, as far as Millwright knows: the audit log of Kubernetes has the name. */
+const byAnnotation = (name: string) => `whoever wrote the annotation ${name}`;
+
+/** Follows orders in annotations, each once. A retry that a new run finds is none: it tries everything anyway. */
+function hearOrders(state: MachineState, isFirst: boolean): void {
+  const { skipDrain, deletingSince, retry } = state.machine;
+  if (skipDrain && deletingSince !== undefined && !state.skipDrain) {
+    noteOrder(byAnnotation(names.skipDrain), { command: 'drain --skip', kind: 'Machine', ref: state.ref });
+    state.skipDrain = true;
+    notifyChange(state);
+  }
+  if (retry === undefined || retry === state.heardRetry) return;
+  state.heardRetry = retry;
+  if (!isFirst) retryNow(state, byAnnotation(names.retry));
 }
 
 /** What is known of the Node from now on. One that a watcher has seen outdated is so until it is brought up to date. */

@@ -74,6 +74,8 @@ export interface PersistedState {
   outageEndMs: number;
   /** `askedAt` of the request to be replaced that a watcher has seen, and with it how long the Nodes were watched. */
   heardAskedAt?: string;
+  /** The last order in the annotation `retry`. */
+  heardRetry?: string;
   /** What operators have asked of the deletion under way. */
   forceDeletion: boolean;
   skipDrain: boolean;
@@ -243,6 +245,7 @@ function seenState(seen: MachineObservation | undefined): Partial<PersistedState
   return {
     ...{ machine, node, creation: notAsked, mayHaveUserData: false, outageEndMs: Date.now(), stale: false },
     ...(maintenance !== undefined && { maintenance }),
+    ...(machine.retry !== undefined && { heardRetry: machine.retry }),
   };
 }
 
@@ -310,7 +313,7 @@ export function toPersisted(state: MachineState): PersistedState {
   } = state;
   const { failedRun, deployment, nodeRefusal, reportedLack, replacing, replacedNodeUid, heardAskedAt, maintenance } =
     state;
-  const { joinedVm, namedByCloud, nodeQuestion } = state;
+  const { joinedVm, namedByCloud, nodeQuestion, heardRetry } = state;
   return {
     machine,
     node,
@@ -337,6 +340,7 @@ export function toPersisted(state: MachineState): PersistedState {
     ...(joinedVm !== undefined && { joinedVm }),
     ...(namedByCloud !== undefined && { namedByCloud }),
     ...(nodeQuestion !== undefined && { nodeQuestion }),
+    ...(heardRetry !== undefined && { heardRetry }),
     ...(replacing !== undefined && { replacing }),
     ...(replacedNodeUid !== undefined && { replacedNodeUid }),
     ...(heardAskedAt !== undefined && { heardAskedAt }),

@@ -21,6 +21,13 @@ const metadata = {
 };
 
 describe('toMachineSnapshot', () => {
+  it('reads orders in annotations only where these are on', () => {
+    const annotated = { metadata: { ...metadata, annotations: { [names.skipDrain]: 'true', [names.retry]: '10:00' } } };
+    const orders = { skipDrain: true, retry: '10:00' };
+    expect(toMachineSnapshot(annotated, { ...defaults, ordersInAnnotations: true })).toMatchObject(orders);
+    for (const order of Object.keys(orders)) expect(toMachineSnapshot(annotated, defaults)).not.toHaveProperty(order);
+  });
+
   it('reads an empty Machine', () => {
     expect(toMachineSnapshot({ metadata }, defaults)).toEqual({
       uid: 'u',

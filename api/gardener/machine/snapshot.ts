@@ -34,6 +34,7 @@ export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): Ma
     ...(revision && { revision }),
     forceDeletion: isGoTrue(metadata.labels?.[labels.forceDeletion]),
     ...(metadata.labels?.[labels.forceDrain] === 'True' && { forceDrain: true as const }),
+    ...(defaults.ordersInAnnotations && ordersOf(metadata.annotations)),
     ...(status?.currentStatus?.preserveExpiryTime && { preservedUntil: status.currentStatus.preserveExpiryTime }),
     ...updateDueBy(machine, defaults),
     limits: {
@@ -53,6 +54,11 @@ export function toMachineSnapshot(machine: Machine, defaults: MachineLimits): Ma
     ...nodeProblemOf(machine),
     onNodeDeleted: 'deleteMachine',
   };
+}
+
+function ordersOf(given: Machine['metadata']['annotations'] = {}): Pick<MachineSnapshot, 'skipDrain' | 'retry'> {
+  const { [names.skipDrain]: skipDrain, [names.retry]: retry } = given;
+  return { ...(skipDrain === 'true' && { skipDrain: true as const }), ...(retry !== undefined && { retry }) };
 }
 
 /** Only of an object that was made for its VM: one that was restored under another UID may have an older Node. */

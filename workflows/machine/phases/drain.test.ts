@@ -1,6 +1,7 @@
 import { describe, expect, it } from '@jest/globals';
 import { CancelledFailure } from '@temporalio/activity';
 import type { DrainOutcome, DrainRequest } from '../../../activities/machine/drain/index.ts';
+import { names } from '../../../api/names.ts';
 import { refuse, setUpMachine } from '../../../test/support/played-machine.ts';
 import { retryNowSignal } from '../../messages.ts';
 import { forceDeletionSignal, skipDrainSignal } from '../messages.ts';
@@ -91,6 +92,31 @@ describe('a drain that a budget blocks', () => {
     const { uid } = cluster.machine;
     const ref = { dialect: 'gardener', namespace: 'n', name: 'm', uid };
     expect(cluster.orders).toEqual([{ command, by: 'alice@laptop', kind: 'Machine', ref }]);
+  });
+
+  it('is skipped, and tried again, as annotations of the Machine order, each once', async () => {
+    let tries = 0;
+    cluster.drainNode = () => {
+      tries++;
+      return blocked;
+    };
+    await deleteMachine({ retry: 'before' });
+    await advanceUntil(async () => (await described()).blockedOn === 'PodDisruptionBudget');
+    const before = tries;
+    touch({ retry: 'now' });
+    await observe();
+    await advanceUntil(() => tries > before);
+    await observe();
+
+    touch({ retry: 'now', skipDrain: true });
+    await observe();
+    await workflow().result();
+    expect(cloud.deletions).toHaveLength(1);
+    expect(cluster.orders).toMatchObject([
+      { command: 'retry' },
+      { command: 'retry', by: `whoever wrote the annotation ${names.retry}` },
+      { command: 'drain --skip', by: `whoever wrote the annotation ${names.skipDrain}` },
+    ]);
   });
 
   it('ends when the drain timeout has come, and an Event says which pods were left', async () => {
