@@ -70,15 +70,19 @@ function installPackages() {
   console.error('Installing the packages of package-lock.json: about half a minute, once');
   // Not `npm ci`: it refuses a lock file without the packages of other platforms, and npm leaves those out behind a
   // registry mirror that lacks them. Errors only: npm runs on the Node on PATH, for which our packages print warnings.
-  const flags = ['--no-save', '--include=dev', '--no-audit', '--no-fund', '--loglevel=error'];
+  const which = ['--no-save', '--include=dev', '--include=optional', '--ignore-scripts'];
+  const flags = [...which, '--no-audit', '--no-fund', '--loglevel=error'];
   const npm = spawnSync('npm', ['install', ...flags], {
     cwd: root,
     stdio: ['ignore', 2, 2], // standard output belongs to the script
   });
   if (npm.error) fail(`npm cannot be started (${npm.error.message}): install Node.js with npm`);
   if (npm.status !== 0) fail('npm install has failed: see above');
+  // npm says nothing when it cannot get an optional package.
   if (!existsSync(node)) {
-    fail('npm has not run the install script of the package `node`: allow it in the settings of npm (`allow-scripts`)');
+    fail(
+      `npm has not installed node-${process.platform}-${process.arch}: use Linux on x64 or arm64, and look at npm's log`,
+    );
   }
 }
 
