@@ -8,6 +8,7 @@ import { drainCommand, retryCommand } from './commands/signal/commands.ts';
 import { stuckCommand } from './commands/stuck/command.ts';
 import { sweepCommand } from './commands/sweep/command.ts';
 import { timelineCommand } from './commands/timeline/command.ts';
+import { versionCommand } from './commands/version/command.ts';
 import { completionCommand } from './completion/command.ts';
 
 /** Commands that look or act once: those of `kubectl machine`, too. */
@@ -22,6 +23,7 @@ export const toolCommands = [
   rolloutCommand,
   replayCommand,
   sweepCommand,
+  versionCommand,
 ] as const;
 
 /** The commands of `millwright`, in the order of the help. */

@@ -35,7 +35,20 @@ describe('the plugin kubectl-machine, linked into a directory', () => {
 
     expect(help).toMatch(/^Usage: kubectl machine /);
     expect([...help.matchAll(/^ {2}([a-z]+) /gm)].map(([, name]) => name)).toEqual([
-      ...['get', 'describe', 'stuck', 'doctor', 'timeline', 'retry', 'drain', 'rollout', 'replay', 'sweep', 'help'],
+      ...[
+        'get',
+        'describe',
+        'stuck',
+        'doctor',
+        'timeline',
+        'retry',
+        'drain',
+        'rollout',
+        'replay',
+        'sweep',
+        'version',
+        'help',
+      ],
     ]);
   });
 

@@ -13,6 +13,7 @@ import { envOf, flagOf, parseOptions } from '../cli/options.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { namespaces } from '../kube/core.ts';
 import { mergePatch } from '../kube/patch.ts';
+import { version } from '../temporal/version.ts';
 import { newNamespace, testClient, testKubeconfig } from '../test/support/kube.ts';
 import { checkRules } from '../test/support/promtool.ts';
 import { findServer, findServers } from './local/servers.ts';
@@ -333,7 +334,7 @@ it('the chart takes an image by its digest, times of probes, flags, and no repli
   const imageOf = async (...values: readonly Setting[]) =>
     (await deploymentsOf('one-cluster', 'image.repository=r/m', ...values))[1].spec.template.spec.containers[0].image;
 
-  expect(await imageOf()).toBe('r/m:0.1.0');
+  expect(await imageOf()).toBe(`r/m:${version}`);
   expect(await imageOf(`image.digest=${digest}`)).toBe(`r/m@${digest}`);
   expect(await imageOf(`image.digest=${digest}`, 'image.tag=v1')).toBe(`r/m:v1@${digest}`);
   const [controllers, workers] = await deploymentsOf('one-cluster', 'controllers.replicas=0', {

@@ -7,7 +7,7 @@ import { stripTypeScriptTypes } from 'node:module';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { builtInBundles, loadReplayBundle, loadWorkflowBundle } from '../temporal/bundle.ts';
-import { version } from '../temporal/version.ts';
+import { revision, version } from '../temporal/version.ts';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
 const dist = join(root, 'dist');
@@ -25,7 +25,7 @@ for (const source of sources.filter((file) => !/\.test\.ts$|\.d\.ts$/.test(file)
 cpSync(join(root, 'cli/fleet-page/page'), join(dist, 'cli/fleet-page/page'), { recursive: true });
 write(join('temporal', builtInBundles.workflows), (await loadWorkflowBundle()).code);
 write(join('temporal', builtInBundles.replay), (await loadReplayBundle()).code);
-write('package.json', `${JSON.stringify({ type: 'module', version })}\n`);
+write('package.json', `${JSON.stringify({ type: 'module', version, revision: revision() })}\n`);
 
 function write(file: string, content: string): void {
   mkdirSync(dirname(join(dist, file)), { recursive: true });

@@ -10,7 +10,7 @@ import { namespaces } from '../kube/core.ts';
 import { isRefused } from '../kube/errors.ts';
 import type { Logger } from '../kube/logger.ts';
 import { listPollers } from './task-queues.ts';
-import { version } from './version.ts';
+import { buildName } from './version.ts';
 
 const mark = / for cluster ([0-9a-f-]+)$/;
 
@@ -40,7 +40,7 @@ async function readUid(control: KubeClient, namespace: string): Promise<string |
 
 /** Identity towards Temporal of a process that serves a cluster. */
 export function workerIdentity(clusterId: string | undefined): string {
-  const identity = `${process.pid}@${hostname()} with Millwright ${version}`;
+  const identity = `${process.pid}@${hostname()} with Millwright ${buildName()}`;
   return clusterId === undefined ? identity : `${identity} for cluster ${clusterId}`;
 }
 

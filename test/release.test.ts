@@ -1,4 +1,4 @@
-/** What a release consists of says the same version everywhere. */
+/** What a checkout consists of says the same version everywhere, and its packages are pinned. */
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
@@ -6,13 +6,19 @@ import { parse } from 'yaml';
 import { root } from '../deploy/generators/root.ts';
 import { version } from '../temporal/version.ts';
 
-it('the package, the chart, the changelog and the recorded histories have one version', () => {
-  const { version: ofChart, appVersion } = parse(readFileSync(join(root, 'deploy/chart/Chart.yaml'), 'utf8'));
-  const [, released] =
-    /^## \[(\d.*?)\] - \d{4}-\d\d-\d\d$/m.exec(readFileSync(join(root, 'CHANGELOG.md'), 'utf8')) ?? [];
+const read = (file: string) => readFileSync(join(root, file), 'utf8');
 
-  expect({ ofChart, appVersion, released }).toEqual({ ofChart: version, appVersion: version, released: version });
-  expect(existsSync(join(root, 'test/histories', version))).toBe(true);
+it('the package, its lock file, the chart and the manifests have one version: of the last release, or of the next one with -dev', () => {
+  const { version: ofChart, appVersion } = parse(read('deploy/chart/Chart.yaml'));
+  const { version: ofLock, packages } = JSON.parse(read('package-lock.json'));
+  const images = [...read('deploy/manifests/millwright.yaml').matchAll(/image: .*:(\S+)$/gm)].map(([, tag]) => tag);
+  const [, released = ''] = /^## \[(\d.*?)\] - \d{4}-\d\d-\d\d$/m.exec(read('CHANGELOG.md')) ?? [];
+  const [number = ''] = version.split('-');
+  const isNext = number.localeCompare(released, 'en', { numeric: true }) > 0;
+
+  expect(new Set([ofChart, appVersion, ofLock, packages[''].version, ...images])).toEqual(new Set([version]));
+  expect(version).toBe(isNext ? `${number}-dev` : released);
+  expect(existsSync(join(root, 'test/histories', released))).toBe(true);
 });
 
 interface Package {
@@ -24,11 +30,11 @@ interface Package {
 }
 
 describe('package-lock.json', () => {
-  const read = <T>(file: string) => JSON.parse(readFileSync(join(root, file), 'utf8')) as T;
-  const { '': own, ...packages } = read<{ packages: Record<string, Package> }>('package-lock.json').packages;
+  const lock: { packages: Record<string, Package> } = JSON.parse(read('package-lock.json'));
+  const { '': own, ...packages } = lock.packages;
 
   it('fits package.json, so that npm looks for no other version', () => {
-    const { dependencies, devDependencies, optionalDependencies } = read<Package>('package.json');
+    const { dependencies, devDependencies, optionalDependencies }: Package = JSON.parse(read('package.json'));
 
     expect(own).toMatchObject({ dependencies, devDependencies, optionalDependencies });
   });

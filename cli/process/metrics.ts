@@ -1,6 +1,7 @@
 /** The metrics of every process that serves. */
-import { Counter, collectDefaultMetrics, Histogram, Registry } from 'prom-client';
+import { Counter, collectDefaultMetrics, Gauge, Histogram, Registry } from 'prom-client';
 import type { RequestObservation } from '../../kube/client.ts';
+import { revision, version } from '../../temporal/version.ts';
 
 export interface Metrics {
   readonly registry: Registry;
@@ -25,6 +26,12 @@ const methods: Readonly<Record<string, string>> = { create: 'POST', patch: 'PATC
 export function createMetrics(readSdkMetrics: () => Promise<string>): Metrics {
   const registry = new Registry();
   collectDefaultMetrics({ register: registry });
+  new Gauge({
+    name: 'millwright_build_info',
+    help: 'Always 1. The version of Millwright that this process runs, and the commit that it was made of; empty if nobody knows it.',
+    labelNames: ['version', 'revision'],
+    registers: [registry],
+  }).set({ version, revision: revision() }, 1);
   const requests = new Counter({
     name: 'millwright_kube_requests_total',
     help: 'Requests to API servers. Code "error": there was no answer.',

@@ -5,11 +5,13 @@ import type { KubeClient, RequestObservation } from '../../kube/client.ts';
 import { onlyKnownCluster } from '../../kube/known-cluster.ts';
 import { createNoCluster } from '../../kube/no-cluster.ts';
 import { reasonOf } from '../../temporal/connection.ts';
+import { buildName } from '../../temporal/version.ts';
 import { readSdkMetrics } from '../../temporal/worker-connection.ts';
-import type { serverFlags } from '../flag-groups.ts';
+import type { serverFlags, temporalFlags } from '../flag-groups.ts';
 import { isOneCluster } from '../kubeconfig.ts';
 import type { Options } from '../options.ts';
 import { connectCluster, hasNoTarget } from '../servers.ts';
+import { temporalServer } from '../temporal-server.ts';
 import { startHttp } from './http.ts';
 import { createLogger } from './logger.ts';
 import { createMetrics, type Metrics } from './metrics.ts';
@@ -57,7 +59,7 @@ const endsWithinMs = 28_000;
  */
 export async function serve(
   command: string,
-  options: Options<'namespace' | 'installation' | (typeof serverFlags)[number]>,
+  options: Options<'namespace' | 'installation' | (typeof serverFlags | typeof temporalFlags)[number]>,
   warnings: readonly string[],
   startComponents: readonly ((deps: ComponentDeps) => Promise<Component>)[],
 ): Promise<void> {
@@ -72,7 +74,11 @@ export async function serve(
   /** Stops what was started, in reverse order. */
   const stops: (() => Promise<void>)[] = [];
   let missing = () => ['start'];
-  const details = () => Object.assign(temporal.details(), ...components.map((component) => component.details?.()));
+  const details = () =>
+    Object.assign(
+      { version: buildName(), ...temporal.details() },
+      ...components.map((component) => component.details?.()),
+    );
 
   async function connect(cluster: 'control' | 'target'): Promise<KubeClient> {
     const onRequest = (request: RequestObservation) => metrics.observeRequest(cluster, request);
@@ -101,7 +107,10 @@ export async function serve(
       stops.push(component.stop);
     }
     missing = () => components.flatMap((component) => component.missing());
-    logger.info({}, 'started');
+    const { namespace, installation = namespace } = options;
+    const { address: temporalAddress, namespace: temporalNamespace } = temporalServer(options);
+    const where = { namespace, installation, temporalAddress, temporalNamespace };
+    logger.info({ command, version: buildName(), ...where }, 'started');
   }
 
   process.once('uncaughtException', (err) => {

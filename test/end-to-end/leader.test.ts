@@ -5,6 +5,7 @@ import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { machineDeployments, machineSets } from '../../api/gardener/resources.ts';
 import { leases } from '../../kube/core.ts';
+import { buildName } from '../../temporal/version.ts';
 import { type FaultProxy, startFaultProxy } from '../faults/proxy.ts';
 import { fromSetup, type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { type MillwrightOptions, type MillwrightProcess, startMillwright } from '../support/millwright.ts';
@@ -159,7 +160,7 @@ describe('two processes of one installation', () => {
     const waitsFor = { lease: metadata.name, holder: spec?.holderIdentity };
     const temporal = { reachable: true, lastAnswerAgeSeconds: expect.any(Number) };
     const answer = [readiness.status, await readiness.json()];
-    expect(answer).toEqual([200, { missing: [], temporal, leader: false, waitsFor }]);
+    expect(answer).toEqual([200, { missing: [], version: buildName(), temporal, leader: false, waitsFor }]);
     expect(ofStandby).toMatch(/^millwright_leader 0$/m);
     expect(ofStandby).not.toMatch(/^mcm_machine_items_total /m);
     for (const withoutWorker of [ofLeader, ofStandby]) expect(withoutWorker).not.toMatch(/^temporal_|"sdk"/m);

@@ -18,6 +18,7 @@ import { freePort } from '../../deploy/local/ports.ts';
 import { findServer } from '../../deploy/local/servers.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { mergePatch } from '../../kube/patch.ts';
+import { buildName, revision, version } from '../../temporal/version.ts';
 import { startWorkflow } from '../../temporal/workflows.ts';
 import { type SeenRequest, startFaultProxy } from '../faults/proxy.ts';
 import { startTcpProxy, type TcpProxy } from '../faults/tcp-proxy.ts';
@@ -78,7 +79,7 @@ describe.each([
   ['controllers', ofMcm.slice(3)],
   ['worker', ofMcm.slice(0, 3)],
 ] as const)('millwright %s', (command, unused) => {
-  it('becomes ready, also with flags that others use, with settings for little memory, shows metrics, and ends with 0 on SIGTERM', async () => {
+  it('becomes ready, also with flags that others use, with settings for little memory, shows metrics and its version, and ends with 0 on SIGTERM', async () => {
     const millwright = await start({ command, isSmall: true, flags: ofMcm });
 
     expect(readFileSync(`/proc/${millwright.pid}/cmdline`, 'utf8')).toContain('--max-semi-space-size=');
@@ -86,14 +87,22 @@ describe.each([
 
     const live = await fetch(`${millwright.url}/livez`);
     const metrics = await (await fetch(`${millwright.url}/metrics`)).text();
+    const ready = await (await fetch(`${millwright.url}/readyz`)).json();
     const exit = await millwright.kill('SIGTERM');
 
     expect(live.status).toBe(200);
     expect(metrics).toMatch(/millwright_kube_requests_total\{cluster="control",verb="get",resource="\/version"/);
+    expect(metrics).toContain(`\nmillwright_build_info{version="${version}",revision="${revision()}"} 1\n`);
+    expect(ready).toMatchObject({ version: buildName() });
+    const lines = millwright.logs().trim().split('\n');
+    expect(lines.map((line) => JSON.parse(line)).find(({ msg }) => msg === 'started')).toMatchObject({
+      ...{ command, version: buildName(), namespace, installation: namespace },
+      ...{ temporalAddress, temporalNamespace: expect.any(String) },
+    });
     const notes = millwright.logs().match(/--[a-z-]+(?= has no effect: only)/g) ?? [];
     expect(notes.toSorted()).toEqual(unused.map((flag) => flag.replace(/=.*/, '')).toSorted());
     expect(exit).toEqual({ code: 0, signal: null });
-    expect(JSON.parse(millwright.logs().trim().split('\n').at(-1) ?? '')).toMatchObject({
+    expect(JSON.parse(lines.at(-1) ?? '')).toMatchObject({
       level: 'info',
       msg: 'ended',
     });

@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { workerIdentity } from '../../../temporal/clusters.ts';
-import { version } from '../../../temporal/version.ts';
+import { buildName } from '../../../temporal/version.ts';
 import {
   alivePollers,
   clockFinding,
@@ -138,17 +138,28 @@ it.each([
   });
 });
 
-it('names the versions of Millwright that work side by side', () => {
+it('names the versions of Millwright of this command, of the controllers and of the workers', () => {
   const own = { identity: workerIdentity('b2c9'), seenMs: 0 };
-  const newer = { identity: '1@host with Millwright 10.2.0 for cluster b2c9', seenMs: 0 };
+  const of = (build: string) => ({ identity: `1@host with Millwright ${build} for cluster b2c9`, seenMs: 0 });
+  const [released, newer] = [of('9.8.0'), of('10.2.0-dev+4faeed52d21c')];
 
-  expect(versionsFinding([own, own])).toMatchObject({
-    state: 'ok',
-    message: `Millwright of all processes: ${version}`,
+  expect(versionsFinding(buildName(), { controllers: [own], workers: [own, own] })).toEqual({
+    ...{ subject: 'versions', state: 'ok' },
+    message: `this command is Millwright ${buildName()}; controllers ${buildName()}, workers ${buildName()}`,
   });
-  expect(versionsFinding([newer, own])).toMatchObject({
+  expect(versionsFinding('9.8.0', { controllers: [], workers: [] })).toEqual({
+    ...{ subject: 'versions', state: 'ok' },
+    message: 'this command is Millwright 9.8.0; controllers not there, workers not there',
+  });
+  expect(versionsFinding('9.8.0', { controllers: [released], workers: [newer, released] })).toMatchObject({
     state: 'warning',
-    message: `processes of Millwright ${version} and 10.2.0 work side by side`,
+    message: 'this command is Millwright 9.8.0; controllers 9.8.0, workers 9.8.0 and 10.2.0-dev+4faeed52d21c',
+    fix: expect.stringMatching(/^complete the upgrade/),
+  });
+  expect(versionsFinding('10.2.0', { controllers: [released], workers: [released] })).toMatchObject({
+    state: 'warning',
+    message: 'this command is Millwright 10.2.0; controllers 9.8.0, workers 9.8.0',
+    fix: expect.stringMatching(/^use the command of 9\.8\.0/),
   });
 });
 

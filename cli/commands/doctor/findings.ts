@@ -33,20 +33,26 @@ export function serverFinding(subject: string, product: keyof typeof oldest, ver
 
 const { compare: compareVersions } = new Intl.Collator('en', { numeric: true });
 
-/** Whether all processes of the installation have one version of Millwright. */
-export function versionsFinding(pollers: readonly Poller[]): Finding {
+/**
+ * Whether the processes of the installation and this command have one version of Millwright.
+ * @param own version of this command
+ */
+export function versionsFinding(own: string, running: Readonly<Record<string, readonly Poller[]>>): Finding {
   const subject = 'versions';
-  const versions = [...new Set(pollers.map(({ identity }) => versionOf(identity) ?? 'unknown'))].toSorted(
-    compareVersions,
+  const versionsOf = (pollers: readonly Poller[]) =>
+    [...new Set(pollers.map(({ identity }) => versionOf(identity) ?? 'unknown'))].toSorted(compareVersions);
+  const texts = Object.entries(running).map(
+    ([component, pollers]) => `${component} ${versionsOf(pollers).join(' and ') || 'not there'}`,
   );
-  const [first = 'none is there'] = versions;
-  if (versions.length <= 1) return { subject, state: 'ok', message: `Millwright of all processes: ${first}` };
-  return {
-    subject,
-    state: 'warning',
-    message: `processes of Millwright ${versions.join(' and ')} work side by side`,
-    fix: 'complete the upgrade: a workflow that moves between two versions may have to start a new run',
-  };
+  const message = `this command is Millwright ${own}; ${texts.join(', ')}`;
+  const versions = versionsOf(Object.values(running).flat());
+  if (versions.every((version) => version === own)) return { subject, state: 'ok', message };
+  const [theirs] = versions;
+  const fix =
+    versions.length > 1
+      ? 'complete the upgrade: a workflow that moves between two versions may have to start a new run'
+      : `use the command of ${theirs}, for example in a Pod of the workers: \`replay\` and \`rollout plan\` show what the code of this command decides`;
+  return { subject, state: 'warning', message, fix };
 }
 
 /** Objects of a kind that keep a namespace which is being deleted, and what says why they stay. */

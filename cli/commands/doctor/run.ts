@@ -23,6 +23,7 @@ import { providerNames } from '../../../temporal/providers.ts';
 import { findSweepState, sweepScheduleId } from '../../../temporal/schedules.ts';
 import { lackingSearchAttributes } from '../../../temporal/search-attributes.ts';
 import { listPollers, measureClock } from '../../../temporal/task-queues.ts';
+import { buildName } from '../../../temporal/version.ts';
 import { NegativeAnswer } from '../../command.ts';
 import { dialect } from '../../dialect.ts';
 import type { clusterFlags, temporalFlags } from '../../flag-groups.ts';
@@ -392,7 +393,8 @@ async function checkQueues(
     }),
     finding('versions', async () => {
       const queues = [controllersQueue(installation), installation];
-      return versionsFinding((await Promise.all(queues.map((queue) => poll(queue, 'workflow')))).flat());
+      const [controllers = [], workers = []] = await Promise.all(queues.map((queue) => poll(queue, 'workflow')));
+      return versionsFinding(buildName(), { controllers, workers });
     }),
     finding('drains', async () => {
       const pollers = await poll(drainTaskQueue(installation), 'activity');
