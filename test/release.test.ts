@@ -2,21 +2,18 @@
 import { existsSync, readFileSync, realpathSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from '@jest/globals';
-import { parse } from 'yaml';
 import { root } from '../deploy/generators/root.ts';
+import { lastRelease, versionsOf } from '../deploy/release.ts';
 import { version } from '../temporal/version.ts';
 
 const read = (file: string) => readFileSync(join(root, file), 'utf8');
 
-it('the package, its lock file, the chart and the manifests have one version: of the last release, or of the next one with -dev', () => {
-  const { version: ofChart, appVersion } = parse(read('deploy/chart/Chart.yaml'));
-  const { version: ofLock, packages } = JSON.parse(read('package-lock.json'));
-  const images = [...read('deploy/manifests/millwright.yaml').matchAll(/image: .*:(\S+)$/gm)].map(([, tag]) => tag);
-  const [, released = ''] = /^## \[(\d.*?)\] - \d{4}-\d\d-\d\d$/m.exec(read('CHANGELOG.md')) ?? [];
+it('the package, its lock file, the chart and the manifests have one version: of the last release, or of the next one with -dev', async () => {
+  const released = await lastRelease(root);
   const [number = ''] = version.split('-');
   const isNext = number.localeCompare(released, 'en', { numeric: true }) > 0;
 
-  expect(new Set([ofChart, appVersion, ofLock, packages[''].version, ...images])).toEqual(new Set([version]));
+  expect(new Set(Object.values(await versionsOf(root)))).toEqual(new Set([version]));
   expect(version).toBe(isNext ? `${number}-dev` : released);
   expect(existsSync(join(root, 'test/histories', released))).toBe(true);
 });

@@ -50,6 +50,7 @@ export const elsewhere: Readonly<Record<string, Readonly<Record<string, Elsewher
     'kubectl --namespace millwright port-forward': { notRun: 'there is no kubelet that forwards a port' },
   },
   'docs/how-to/install.md': {
+    'npm pack': { testedBy: 'test/end-to-end/image.long.test.ts' },
     docker: { notRun: 'there is no container engine; test/end-to-end/image.long.test.ts takes the steps of the file' },
     helm: { testedBy: 'deploy/chart.test.ts' },
   },

@@ -1,8 +1,8 @@
 /** A Containerfile without a container engine: a stage is a folder, and this machine plays the base image. */
 import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
+import { globSync } from 'node:fs';
 import { copyFile, cp, mkdir, readFile, rm } from 'node:fs/promises';
-import { basename, delimiter, join, relative } from 'node:path';
+import { basename, delimiter, join } from 'node:path';
 import { promisify } from 'node:util';
 import { becoming, giveTo } from './users.ts';
 
@@ -13,7 +13,8 @@ const builder = '65532:65532';
 
 /** The steps that are known, each in one line. */
 const forms: Readonly<Record<string, RegExp>> = {
-  FROM: /^docker\.io\/library\/node:24\S*(?: AS (\w+))?$/,
+  ARG: /^BASE=docker\.io\/library\/node:24\S*$/,
+  FROM: /^\$BASE(?: AS (\w+))?$/,
   WORKDIR: /^(\/\S+)$/,
   COPY: /^(?:--from=(\w+) )?(\S+) (\S+)$/,
   RUN: /^(.+)$/,
@@ -43,7 +44,6 @@ export interface Image {
 
 /** Takes the steps of the Containerfile of a folder, in another one. Throws at a line that it does not know. */
 export async function buildImage(context: string, folder: string): Promise<Image> {
-  const ignored = await readIgnored(context);
   const env = await environment(context, folder);
   const stages = new Map<string, Stage>();
   let stage: Stage = { root: folder, workdir: '/', path: '', user: builder, entrypoint: '' };
@@ -68,12 +68,11 @@ export async function buildImage(context: string, folder: string): Promise<Image
         break;
       case 'COPY': {
         const origin = first === '' ? context : (stages.get(first)?.root ?? '');
-        const made = join(origin, second);
+        const [found = second] = globSync(second.replace(/^\//, ''), { cwd: origin });
         const target = third.startsWith('/') ? join(root, third) : join(within, third);
-        await cp(existsSync(made) ? made : second, third.endsWith('/') ? join(target, basename(second)) : target, {
+        await cp(join(origin, found), third.endsWith('/') ? join(target, basename(found)) : target, {
           recursive: true,
           verbatimSymlinks: true,
-          filter: (file) => !(first === '' && ignored.includes(relative(context, file))),
         });
         break;
       }
@@ -115,14 +114,6 @@ async function readSteps(context: string) {
     if (!match) throw new Error(`buildImage does not know this line of the Containerfile: ${line}`);
     return [{ word, words: match.slice(1) }];
   });
-}
-
-/** What COPY leaves out of the folder. */
-async function readIgnored(context: string): Promise<readonly string[]> {
-  const names = (await readFile(join(context, '.dockerignore'), 'utf8')).trim().split('\n');
-  const unknown = names.find((name) => !/^[\w.-]+$/.test(name));
-  if (unknown !== undefined) throw new Error(`buildImage does not know this line of .dockerignore: ${unknown}`);
-  return names;
 }
 
 /** That of the tests, without what npm and the checkout have added, and with the registry that npm uses here. */
