@@ -246,6 +246,9 @@ export type Blocker = keyof typeof blockers;
 /** Header of the activities of a workflow: `cluster` of the reference that it was started with. */
 export const clusterHeader = 'millwright-cluster';
 
+/** Global in the sandbox of workflows whose worker has keys for payloads: the messages of failures are payloads. */
+export const encodesFailuresMark = 'millwrightEncodesFailures';
+
 /** What identifies a provider: `AWS` and `aws` are one. */
 export function providerKey(provider: string): string {
   return provider.toLowerCase();

@@ -1,3 +1,4 @@
+import { codecServerCommand } from './commands/codec-server/command.ts';
 import { describeCommand } from './commands/describe/command.ts';
 import { doctorCommand } from './commands/doctor/command.ts';
 import { getCommand } from './commands/get/command.ts';
@@ -27,4 +28,9 @@ export const toolCommands = [
 ] as const;
 
 /** The commands of `millwright`, in the order of the help. */
-export const commands = [runCommand, controllersCommand, workerCommand, ...toolCommands, completionCommand] as const;
+export const commands = [
+  ...[runCommand, controllersCommand, workerCommand],
+  ...toolCommands,
+  codecServerCommand,
+  completionCommand,
+] as const;

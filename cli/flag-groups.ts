@@ -25,6 +25,7 @@ export const temporalFlags = [
   'temporalTlsServerName',
   'temporalApiKeyFile',
   'temporalApiKey',
+  'temporalCodecKeys',
 ] as const;
 
 /** Every process that serves. */

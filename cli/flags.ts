@@ -169,6 +169,12 @@ export const flags = {
     description: 'API key for Temporal. --temporal-api-key-file takes precedence.',
     schema: text,
   },
+  temporalCodecKeys: {
+    value: 'folder',
+    description:
+      'Folder with the keys that encrypt what Temporal stores: a file for each key, with 32 bytes in base64, and a file `current` with the name of the key that encrypts, or none. All processes and commands need it. Changed files are read again. Default: nothing is encrypted.',
+    schema: text,
+  },
   providers: {
     value: 'names',
     default: 'simulated',
@@ -468,10 +474,16 @@ export const flags = {
   temporalUi: {
     value: 'url',
     description:
-      'Address of the Temporal UI as browsers reach it, such as https://temporal.example.com. The fleet page links to it.',
+      'Address of the Temporal UI as browsers reach it, such as https://temporal.example.com. The fleet page links to it, and `codec-server` answers its pages.',
     schema: z
       .url({ protocol: /^https?$/, error: 'give a URL that begins with http:// or https://' })
       .transform((url) => url.replace(/\/+$/, '')),
+  },
+  codecPort: {
+    value: 'number',
+    default: '8081',
+    description: 'Port of `codec-server` on 127.0.0.1. 0: any free port, which the command prints.',
+    schema: wholeNumber(0, 65_535),
   },
   logLevel: {
     value: 'level',

@@ -1,6 +1,7 @@
 import { Client } from '@temporalio/client';
 import { connectClient, type TemporalServer } from '../temporal/connection.ts';
 import type { Installation } from '../temporal/workflows.ts';
+import { dataConverterOf } from './data-converter.ts';
 import type { temporalFlags } from './flag-groups.ts';
 import { identityOf } from './identity.ts';
 import type { KubeconfigOptions } from './kubeconfig.ts';
@@ -15,7 +16,10 @@ export async function withInstallation<T>(
   const server = temporalServer(options);
   const connection = await connectClient(server);
   try {
-    const client = new Client({ connection, namespace: server.namespace, identity: identityOf(options) });
+    const client = new Client({
+      ...{ connection, namespace: server.namespace, identity: identityOf(options) },
+      dataConverter: dataConverterOf(options),
+    });
     return await run({ client, name: options.installation ?? options.namespace }, server);
   } finally {
     await connection.close();

@@ -125,7 +125,10 @@ describe.each(examples)('the chart with the values of %s', (example) => {
             MILLWRIGHT_TARGET_KUBECONFIG: '/etc/millwright/target/kubeconfig',
             MILLWRIGHT_TEMPORAL_NAMESPACE: 'machines',
           },
-          'temporal-cloud': { MILLWRIGHT_TEMPORAL_API_KEY_FILE: '/etc/millwright/temporal-api-key/apiKey' },
+          'temporal-cloud': {
+            MILLWRIGHT_TEMPORAL_API_KEY_FILE: '/etc/millwright/temporal-api-key/apiKey',
+            MILLWRIGHT_TEMPORAL_CODEC_KEYS: '/etc/millwright/temporal-codec-keys',
+          },
           'mutual-tls': {
             MILLWRIGHT_TARGET_KUBECONFIG: 'none',
             MILLWRIGHT_TEMPORAL_TLS_CA: '/etc/millwright/temporal-tls/ca.crt',
@@ -170,7 +173,8 @@ it('the schema of the chart knows the flags that no other value sets, and the pr
   const byValues = [
     ...['namespace', 'installation', 'controlKubeconfig', 'targetKubeconfig', 'kubeconfig', 'temporalAddress'],
     ...['temporalNamespace', 'temporalTls', 'temporalTlsCa', 'temporalTlsCert', 'temporalTlsKey', 'temporalApiKey'],
-    ...['temporalTlsServerName', 'temporalApiKeyFile', 'port', 'allowedHosts', 'providers', 'fleetPort', 'temporalUi'],
+    ...['temporalTlsServerName', 'temporalApiKeyFile', 'temporalCodecKeys', 'port', 'allowedHosts', 'providers'],
+    ...['fleetPort', 'temporalUi'],
   ];
   const patternOf = (flags: readonly string[]) => {
     const words = flags.filter((flag) => !byValues.includes(flag)).map((flag) => flagOf(flag).slice(2));

@@ -6,6 +6,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { bundleWorkflowCode, DefaultLogger } from '@temporalio/worker';
 import { z } from 'zod';
+import { encodesFailuresMark } from '../api/names.ts';
 
 const root = fileURLToPath(new URL('../', import.meta.url));
 const folder = join(root, '.cache', 'workflows');
@@ -33,9 +34,12 @@ const sources = [
  * The bundle of workflows/: that of the package, or from .cache/workflows if it was built before from the same sources.
  * Several processes may build at once. Where the cache cannot be written it is built each time, which takes a second or
  * two. The cache must not be a folder that others may write to: its content is executed.
+ * @param encodesFailures whether the messages of failures are in payloads
  */
-export async function loadWorkflowBundle(): Promise<{ code: string }> {
-  return load('workflows');
+export async function loadWorkflowBundle({ encodesFailures = false } = {}): Promise<{ code: string }> {
+  const bundle = await load('workflows');
+  // In the first line, so that the source map fits. Nothing else reaches the sandbox before a workflow does.
+  return encodesFailures ? { code: `globalThis.${encodesFailuresMark} = true; ${bundle.code}` } : bundle;
 }
 
 /**
@@ -76,6 +80,7 @@ async function build(bundle: Bundle): Promise<{ code: string }> {
   return bundleWorkflowCode({
     workflowsPath: join(workflows, 'index.ts'),
     workflowInterceptorModules: interceptors[bundle].map((file) => join(workflows, file)),
+    failureConverterPath: join(workflows, 'failure-converter.ts'),
     logger: new DefaultLogger('ERROR'),
     // A fifth faster than a development bundle. Minified, workflow types would lose their names.
     webpackConfigHook: (config) => ({

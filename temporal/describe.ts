@@ -1,6 +1,6 @@
 /** Asking a workflow what it is doing. */
 import {
-  type Client,
+  Client,
   QueryRejectedError,
   ServiceError,
   type WorkflowExecutionDescription,
@@ -9,6 +9,7 @@ import {
 import type { MachineDescription } from '../workflows/machine/messages.ts';
 import type { OwnerDescription } from '../workflows/rollout/messages.ts';
 import { grpcCodeOf, grpcCodes, reasonOf } from './connection.ts';
+import { readMessage } from './decode.ts';
 
 type PendingActivity = NonNullable<WorkflowExecutionDescription['raw']['pendingActivities']>[number];
 
@@ -43,7 +44,8 @@ export async function describeWorkflow<D extends MachineDescription | OwnerDescr
     const [description, { raw }] = await client.withDeadline(Date.now() + timeoutMs, () =>
       Promise.all([handle.query<D>('describe'), handle.describe()]),
     );
-    return { state: 'open', description, retries: (raw.pendingActivities ?? []).flatMap(toRetry) };
+    const retries = await Promise.all((raw.pendingActivities ?? []).map((pending) => toRetries(client, pending)));
+    return { state: 'open', description, retries: retries.flat() };
   } catch (error) {
     if (error instanceof WorkflowNotFoundError || error instanceof QueryRejectedError) return { state: 'none' };
     if (!(error instanceof ServiceError)) throw error;
@@ -52,12 +54,18 @@ export async function describeWorkflow<D extends MachineDescription | OwnerDescr
   }
 }
 
-function toRetry({ activityType, attempt, lastFailure }: PendingActivity): Retry[] {
+async function toRetries(
+  client: Client,
+  { activityType, attempt, lastFailure }: PendingActivity,
+): Promise<readonly Retry[]> {
   if (!lastFailure) return [];
-  const { message, applicationFailureInfo, timeoutFailureInfo } = lastFailure;
+  const message = await readMessage(client, lastFailure);
+  const { applicationFailureInfo, timeoutFailureInfo } = lastFailure;
   const code = applicationFailureInfo?.type ?? (timeoutFailureInfo ? 'DeadlineExceeded' : 'Unknown');
   return [{ activity: activityType?.name ?? '', attempt: attempt ?? 1, failure: `${code}: ${message}` }];
 }
 
-/** Options of a client whose queries only open workflows answer. */
-export const openOnly = { workflow: { queryRejectCondition: 'NOT_OPEN' } } as const;
+/** A client like this one, whose queries only open workflows answer. */
+export function openOnly({ options, connection }: Client): Client {
+  return new Client({ ...options, connection, workflow: { queryRejectCondition: 'NOT_OPEN' } });
+}

@@ -1,6 +1,7 @@
 /** The timeline of a machine, from the histories that Temporal keeps. */
 import type { Client } from '@temporalio/client';
 import { workflowIdPrefix } from '../api/workflow-id.ts';
+import { decodeHistory } from './decode.ts';
 import { fetchHistory, ifKept } from './fetch-history.ts';
 import { readable } from './history.ts';
 import { type Timeline, toTimeline } from './timeline.ts';
@@ -19,8 +20,14 @@ export async function readTimeline(
   if (newest === undefined) return undefined;
   const { workflowId, runId } = newest;
   const own = runs.filter((run) => run.workflowId === workflowId).slice(-maxRuns);
-  const histories = await Promise.all(own.map((run) => ifKept(fetchHistory(client, run.workflowId, run.runId))));
-  return { workflowId, runId, ...toTimeline(histories.filter((each) => each !== undefined).map(readable)) };
+  const { loadedDataConverter } = client.options;
+  const histories = await Promise.all(
+    own.map(async (run) => {
+      const history = await ifKept(fetchHistory(client, run.workflowId, run.runId));
+      return history === undefined ? [] : [readable(await decodeHistory(loadedDataConverter, history))];
+    }),
+  );
+  return { workflowId, runId, ...toTimeline(histories.flat()) };
 }
 
 interface ListedRun {

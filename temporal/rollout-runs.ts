@@ -1,9 +1,9 @@
 /** The runs of a rollout's workflow, as Temporal keeps them until their retention ends. */
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
-import { defaultPayloadConverter } from '@temporalio/common';
 import type { OwnerView } from '../api/model/owner.ts';
 import { searchAttributes } from '../api/names.ts';
 import { workflowIdPrefix } from '../api/workflow-id.ts';
+import { readFirst, readMessage } from './decode.ts';
 import { ifKept } from './fetch-history.ts';
 import type { Installation } from './workflows.ts';
 
@@ -85,15 +85,13 @@ async function findSet(client: Client, run: Execution): Promise<string | undefin
   const completed = events
     .map(({ activityTaskCompletedEventAttributes: attributes }) => attributes)
     .find((attributes) => reading && String(attributes?.scheduledEventId) === String(reading.eventId));
-  const [payload] = completed?.result?.payloads ?? [];
-  if (payload === undefined) return undefined;
-  return defaultPayloadConverter.fromPayload<{ view: OwnerView } | null>(payload)?.view.template.setName;
+  const answer = await readFirst<{ view: OwnerView } | null>(client, completed?.result?.payloads);
+  return answer?.view.template.setName;
 }
 
 async function findFailure(client: Client, run: Execution): Promise<string | undefined> {
   const { workflowService } = client.connection;
   const page = { ...requestOf(client, run), maximumPageSize: 1 };
   const { history } = await workflowService.getWorkflowExecutionHistoryReverse(page);
-  const failure = history?.events?.[0]?.workflowExecutionFailedEventAttributes?.failure;
-  return failure?.message ?? undefined;
+  return readMessage(client, history?.events?.[0]?.workflowExecutionFailedEventAttributes?.failure);
 }

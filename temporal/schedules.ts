@@ -12,6 +12,7 @@ import {
   WorkflowUpdateFailedError,
 } from '@temporalio/client';
 import { defineSearchAttributeKey, SearchAttributeType } from '@temporalio/common';
+import { encodeToPayloads } from '@temporalio/common/lib/internal-non-workflow/codec-helpers.js';
 import type { SweepNamespace } from '../api/model/sweep.ts';
 import { searchAttributes } from '../api/names.ts';
 import {
@@ -23,6 +24,7 @@ import {
   type SweepProgress,
   type SweepReport,
 } from '../workflows/orphansweep/messages.ts';
+import { keyIdOf } from './codec.ts';
 import { withSearchAttributes } from './search-attributes.ts';
 import { type Installation, ofInstallation, retryOfFailedRun } from './workflows.ts';
 
@@ -116,7 +118,8 @@ async function ensureSchedule(
   try {
     const present = await handle.describe();
     if (periodSeconds === 0) await handle.delete();
-    else if (!isAsWanted(present, wanted)) await handle.update(({ state }) => ({ ...wanted, state }));
+    else if (!isAsWanted(present, wanted) || !(await isEncodedAsNow(to, present, wanted)))
+      await handle.update(({ state }) => ({ ...wanted, state }));
     return present;
   } catch (error) {
     if (!(error instanceof ScheduleNotFoundError)) throw error;
@@ -198,6 +201,17 @@ function startOptions(to: Installation, input: SweepInput) {
     staticSummary: input.dryRun ? 'orphan sweep, dry run' : 'orphan sweep',
     typedSearchAttributes: [{ key: installationKey, value: to.name }],
   };
+}
+
+/** Whether the arguments are encrypted as they would be now. Nothing else replaces a key that is to be removed. */
+async function isEncodedAsNow(
+  { client: { options } }: Installation,
+  { raw }: ScheduleDescription,
+  { action }: ReturnType<typeof scheduleOf>,
+): Promise<boolean> {
+  const [present = {}] = raw.schedule?.action?.startWorkflow?.input?.payloads ?? [];
+  const [now = {}] = (await encodeToPayloads(options.loadedDataConverter, ...action.args)) ?? [];
+  return keyIdOf(present) === keyIdOf(now);
 }
 
 /**

@@ -1,6 +1,7 @@
 /** Why the workflow tasks of a run fail. */
 import type { Client } from '@temporalio/client';
 import { optionalTsToDate } from '@temporalio/common/lib/time.js';
+import { readMessage } from './decode.ts';
 
 /** Events at the end of a history that are searched for a failure. */
 const lastEvents = 50;
@@ -9,10 +10,8 @@ const lastEvents = 50;
  * How the code of a run has failed the last time that its history says so; undefined: it does not say.
  * @param run the open one where it has no `runId`
  */
-export async function findTaskFailure(
-  { connection, options }: Client,
-  run: { readonly workflowId: string; readonly runId?: string },
-) {
+export async function findTaskFailure(client: Client, run: { readonly workflowId: string; readonly runId?: string }) {
+  const { connection, options } = client;
   const { history } = await connection.workflowService.getWorkflowExecutionHistoryReverse({
     namespace: options.namespace,
     execution: run,
@@ -23,7 +22,9 @@ export async function findTaskFailure(
     events.find((event) => event.workflowTaskFailedEventAttributes) ??
     events.find((event) => event.workflowTaskTimedOutEventAttributes);
   const { workflowTaskFailedEventAttributes: attributes, workflowTaskTimedOutEventAttributes: timedOut } = failed ?? {};
-  const message = timedOut ? 'its workflow task was not answered in time' : attributes?.failure?.message;
+  const message = timedOut
+    ? 'its workflow task was not answered in time'
+    : await readMessage(client, attributes?.failure);
   const at = optionalTsToDate(failed?.eventTime);
   return message && at ? { problem: message, since: at.toISOString() } : undefined;
 }

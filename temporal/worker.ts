@@ -4,7 +4,7 @@
  */
 import { hostname } from 'node:os';
 import { Client } from '@temporalio/client';
-import { ApplicationFailure, CancelledFailure } from '@temporalio/common';
+import { ApplicationFailure, CancelledFailure, type DataConverter } from '@temporalio/common';
 import {
   type ActivityInterceptorsFactory,
   type NativeConnection,
@@ -43,6 +43,7 @@ import type { Logger } from '../kube/logger.ts';
 import { coalesceReads } from '../kube/shared-finds.ts';
 import { loadWorkflowBundle } from './bundle.ts';
 import { workerIdentity } from './clusters.ts';
+import { encodesFailures } from './data-converter.ts';
 import { FastSandboxWorker } from './fast-sandbox.ts';
 import { createClaimMachines } from './limits.ts';
 import type { LiveConnection } from './live-connection.ts';
@@ -57,6 +58,8 @@ export interface WorkersOptions {
   readonly live?: Pick<LiveConnection<NativeConnection>, 'newest' | 'onReplace'>;
   /** Of Temporal. */
   readonly namespace: string;
+  /** Default: that of the SDK, which encrypts nothing. */
+  readonly dataConverter?: DataConverter;
   /** Name of the installation: its task queue, and prefix of those of its providers. */
   readonly installation: string;
   /** The control cluster, where its UID is known: see clusters.ts. */
@@ -123,9 +126,10 @@ export interface ActivityFailure {
 }
 
 /** Options of every worker. The numbers were measured to be enough for 60 new machines a second. */
-function everyWorker({ connection, live, clusterId, refusal }: WorkersOptions) {
+function everyWorker({ connection, live, dataConverter, clusterId, refusal }: WorkersOptions) {
   return {
     connection: live?.newest() ?? connection,
+    ...(dataConverter && { dataConverter }),
     interceptors: { activity: [refuseActivities(refusal), boundary, refuseOtherClusters(clusterId)] },
     shutdownGraceTime: '20 seconds',
     // Before Kubernetes kills the pod, 30 s after it was asked to end.
@@ -218,8 +222,8 @@ async function createInstallationWorker(
   events: EventRecorder,
   { sinks }: RestoreDetection,
 ): Promise<Worker> {
-  const { connection, namespace, installation, outagePercent } = options;
-  const client = new Client({ connection, namespace });
+  const { connection, namespace, dataConverter, installation, outagePercent } = options;
+  const client = new Client({ connection, namespace, ...(dataConverter && { dataConverter }) });
   const findOutage = createOutageFinder({ ...options, percent: outagePercent });
   const findSigner = createSigners(options.control);
   const claimMachines = createClaimMachines({ client, name: installation, cluster: options.clusterId });
@@ -228,7 +232,7 @@ async function createInstallationWorker(
     namespace,
     taskQueue: installation,
     identity: workerIdentity(options.clusterId),
-    workflowBundle: await loadWorkflowBundle(),
+    workflowBundle: await loadWorkflowBundle({ encodesFailures: encodesFailures(dataConverter) }),
     sinks,
     activities: {
       ...createMachineActivities({ ...options, events, findOutage, findSigner }),

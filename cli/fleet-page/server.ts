@@ -1,7 +1,6 @@
 /** The fleet page: every machine as a cell, live. It shows and changes nothing. */
 import { readFileSync } from 'node:fs';
 import { createServer, type ServerResponse } from 'node:http';
-import { Client } from '@temporalio/client';
 import { blockers } from '../../api/names.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import type { Logger } from '../../kube/logger.ts';
@@ -171,11 +170,7 @@ export async function startFleetPage(options: FleetPageOptions): Promise<{ close
     if (performance.now() - lookedAt >= sendMs) look();
   }
 
-  const openOnes = new Client({
-    ...installation.client.options,
-    connection: installation.client.connection,
-    ...openOnly,
-  });
+  const openOnes = openOnly(installation.client);
   const ask = (id: string): Promise<Answer> =>
     describeWorkflow(openOnes, id).catch((error: unknown) => ({ state: 'unreachable', reason: String(error) }));
 
@@ -231,7 +226,7 @@ export async function startFleetPage(options: FleetPageOptions): Promise<{ close
   });
   const server = createServer(listener);
   server.maxConnections = maxConnections;
-  const { url, close } = await listen(server, options, '--fleet-port');
+  const { url, close } = await listen(server, options, '--address or --fleet-port');
   const looking = setInterval(look, sendMs);
   logger.info({ url }, 'serving the fleet page');
   return {

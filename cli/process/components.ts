@@ -3,6 +3,7 @@ import { Client, type Connection, type ConnectionLike } from '@temporalio/client
 import type { MachineLimits } from '../../api/model/machine.ts';
 import { drainTaskQueue, providerTaskQueue } from '../../api/names.ts';
 import { startControllers } from '../../controllers/main.ts';
+import type { Logger } from '../../kube/logger.ts';
 import { listBlocked } from '../../temporal/blocked.ts';
 import {
   type ClusterCheck,
@@ -20,6 +21,7 @@ import { ensureSearchAttributes } from '../../temporal/search-attributes.ts';
 import { readBacklog } from '../../temporal/task-queues.ts';
 import { startWorkers } from '../../temporal/worker.ts';
 import { connectWorkers } from '../../temporal/worker-connection.ts';
+import { dataConverterOf } from '../data-converter.ts';
 import { dialect, dialectName } from '../dialect.ts';
 import type { controllersFlags, leaderFlags, serverFlags, workersFlags } from '../flag-groups.ts';
 import { startFleetPage } from '../fleet-page/server.ts';
@@ -43,6 +45,7 @@ export async function startControllersComponent(
   const installation = options.installation ?? options.namespace;
   const { namespace: temporalNamespace } = temporalServer(options);
   const { stopping } = deps;
+  const dataConverter = dataConverterOf(options, warnOf(logger));
   const live = await keepConnected({
     readServer: () => temporalServer(options),
     open: connectClient,
@@ -54,7 +57,7 @@ export async function startControllersComponent(
   const clusterId = await findClusterId(control, options.namespace, logger);
   const check = { namespace: temporalNamespace, installation, clusterId };
   await prepareTemporal(connection, check, deps);
-  const client = new Client({ connection, namespace: temporalNamespace });
+  const client = new Client({ connection, namespace: temporalNamespace, dataConverter });
   const leadership = startLeadership(options, deps);
   const sweepPeriodSeconds = options.machineSafetyOrphanVmsPeriod;
   const lastSweep = watchLastSweep(() => findLastSweep({ client, name: installation }));
@@ -157,6 +160,7 @@ export async function startWorkersComponent(
   const { control, target, logger, registry } = deps;
   const installation = options.installation ?? options.namespace;
   const { namespace: temporalNamespace } = temporalServer(options);
+  const dataConverter = dataConverterOf(options, warnOf(logger));
   const live = await keepConnected({
     readServer: () => temporalServer(options),
     open: (server) => connectWorkers(server, logger),
@@ -172,6 +176,7 @@ export async function startWorkersComponent(
     connection,
     live,
     namespace: temporalNamespace,
+    dataConverter,
     installation,
     clusterId,
     control,
@@ -228,6 +233,11 @@ export async function startWorkersComponent(
       await live.close();
     },
   };
+}
+
+/** Logs that keys which have changed cannot be used. */
+function warnOf(logger: Logger): (err: unknown) => void {
+  return (err) => logger.warn({ err }, 'cannot use the changed codec keys: the old ones stay in use');
 }
 
 /** What has to be so before anything works; waits while Temporal is away. */

@@ -65,7 +65,7 @@ export async function startHttp(options: HttpOptions): Promise<{ readonly url: s
     answer(path, response).catch((error: unknown) => send(response, 500, { error: String(error) }));
   });
   const server = createServer({ keepAliveTimeout }, listener);
-  const { url, close } = await listen(server, { address, port }, '--port');
+  const { url, close } = await listen(server, { address, port }, '--address or --port');
   return {
     url,
     async close() {

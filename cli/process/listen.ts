@@ -4,19 +4,19 @@ import type { AddressInfo } from 'node:net';
 
 /**
  * Lets an HTTP server listen until closed, which ends its connections.
- * @param flag that says the port; the Error that is thrown when it cannot listen names it
+ * @param flags that say where, such as `--address or --port`: the Error that is thrown when it cannot listen names them
  */
 export async function listen(
   server: Server,
   { address, port }: { readonly address: string; readonly port: number },
-  flag: string,
+  flags: string,
 ): Promise<{ readonly url: string; close(): Promise<void> }> {
   server.listen(port, address);
   try {
     await once(server, 'listening');
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause);
-    throw new Error(`cannot serve HTTP (${reason}): correct --address or ${flag}`, { cause });
+    throw new Error(`cannot serve HTTP (${reason}): correct ${flags}`, { cause });
   }
   const bound = server.address() as AddressInfo;
   return {

@@ -1,5 +1,6 @@
 /** `npm run conformance`: whether a provider does what docs/providers.md promises. */
 import { Command, CommanderError } from 'commander';
+import { dataConverterOf } from '../../cli/data-converter.ts';
 import { clusterFlags, temporalFlags } from '../../cli/flag-groups.ts';
 import { toOption } from '../../cli/flag-option.ts';
 import { type FlagName, flags } from '../../cli/flags.ts';
@@ -86,7 +87,9 @@ async function run(program: Command): Promise<readonly ProviderResults[]> {
     const installation = options.installation ?? options.namespace;
     const temporal = temporalServer(options);
     const { provider, worker } = own;
-    return [await runOne({ ...common, provider, file, installation, control, temporal, worker, onResult: lines(own) })];
+    const dataConverter = dataConverterOf(options);
+    const subject = { provider, file, installation, control, temporal, dataConverter, worker };
+    return [await runOne({ ...common, ...subject, onResult: lines(own) })];
   } finally {
     await control.close();
   }

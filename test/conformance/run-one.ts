@@ -1,4 +1,5 @@
 import { Client } from '@temporalio/client';
+import type { DataConverter } from '@temporalio/common';
 import { providerTaskQueue } from '../../api/names.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { connectClient, type TemporalServer } from '../../temporal/connection.ts';
@@ -17,6 +18,7 @@ export interface RunOneOptions {
   readonly installation: string;
   readonly control: KubeClient;
   readonly temporal: TemporalServer;
+  readonly dataConverter: DataConverter;
   /** Command line that starts the worker. Left out: it runs already. */
   readonly worker: string | undefined;
   readonly cases: readonly Case[];
@@ -25,7 +27,7 @@ export interface RunOneOptions {
 }
 
 /** Runs the cases for a provider in any cloud, which is not under the suite's control. */
-export async function runOne({ provider, temporal, control, ...options }: RunOneOptions) {
+export async function runOne({ provider, temporal, dataConverter, control, ...options }: RunOneOptions) {
   return withEnds(async (atEnd) => {
     const connection = await connectClient(temporal);
     atEnd(() => connection.close());
@@ -38,7 +40,7 @@ export async function runOne({ provider, temporal, control, ...options }: RunOne
     atEnd(async () => worker?.stop());
     await worker?.start();
 
-    const client = new Client({ connection, namespace: temporal.namespace });
+    const client = new Client({ connection, namespace: temporal.namespace, dataConverter });
     const calls = createTemporalCalls(client, providerTaskQueue(options.installation, provider));
     const world = createWorld({ subject, calls, worker });
     const { cases, signal, onResult } = options;

@@ -45,6 +45,11 @@ export const elsewhere: Readonly<Record<string, Readonly<Record<string, Elsewher
     'kubectl label machines --all': { testedBy: 'test/end-to-end/lost-target.test.ts' },
     'kubectl delete machinedeployments,machinesets,machines': { testedBy: 'test/end-to-end/lost-target.test.ts' },
   },
+  'docs/how-to/encrypt-payloads.md': {
+    'kubectl create secret': { testedBy: 'cli/data-converter.test.ts' },
+    'kubectl patch secret': { testedBy: 'test/end-to-end/encrypted-payloads.test.ts' },
+    'millwright codec-server': { testedBy: 'test/end-to-end/encrypted-payloads.test.ts' },
+  },
   'docs/how-to/find-out-why.md': {
     'millwright drain': { testedBy: 'test/end-to-end/stuck.test.ts' },
     'kubectl --namespace millwright port-forward': { notRun: 'there is no kubelet that forwards a port' },

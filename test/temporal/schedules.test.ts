@@ -2,6 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { Client, type ScheduleHandle, ScheduleNotFoundError } from '@temporalio/client';
 import { Worker } from '@temporalio/worker';
+import { createCodec, keyIdOf } from '../../temporal/codec.ts';
 import { connectClient } from '../../temporal/connection.ts';
 import {
   ensureInterruptionSchedule,
@@ -103,6 +104,17 @@ describe('ensureSweepSchedule', () => {
       state: { paused: true, note: 'an operator checks something' },
       searchAttributes: { MillwrightInstallation: [installation.name] },
     });
+  });
+
+  it('has arguments that are encrypted with the key that encrypts now', async () => {
+    const keys = new Map(['a', 'b'].map((id, i) => [id, Buffer.alloc(32, i)]));
+    for (const current of [undefined, 'a', 'b', 'b', undefined]) {
+      const dataConverter = { payloadCodecs: [createCodec(() => ({ current, keys }))] };
+      installation = { ...installation, client: new Client({ connection: client.connection, dataConverter }) };
+      await ensure(900);
+      const { raw } = await installation.client.schedule.getHandle(sweepScheduleId(installation.name)).describe();
+      expect(keyIdOf(raw.schedule?.action?.startWorkflow?.input?.payloads?.[0] ?? {})).toBe(current);
+    }
   });
 
   it('gives the sweeps their cluster, and another one when the installation has moved', async () => {

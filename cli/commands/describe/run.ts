@@ -1,6 +1,4 @@
 /** `millwright describe`: what the workflow of an object answers, and what the object itself says. */
-
-import { Client } from '@temporalio/client';
 import type { WorkflowKind } from '../../../api/workflow-id.ts';
 import { findMissingProcesses } from '../../../temporal/clusters.ts';
 import { describeWorkflow, openOnly } from '../../../temporal/describe.ts';
@@ -44,13 +42,10 @@ export async function describe(
 
 async function askWorkflow(id: string, options: DescribeOptions): Promise<Answer> {
   try {
-    return await withInstallation(options, async ({ client: { connection }, name: installation }, { namespace }) => {
-      const answer = await describeWorkflow<MachineDescription | OwnerDescription>(
-        new Client({ connection, namespace, ...openOnly }),
-        id,
-      );
+    return await withInstallation(options, async ({ client, name: installation }, { namespace }) => {
+      const answer = await describeWorkflow<MachineDescription | OwnerDescription>(openOnly(client), id);
       if (answer.state !== 'none') return answer;
-      const missing = await findMissingProcesses(connection, { namespace, installation });
+      const missing = await findMissingProcesses(client.connection, { namespace, installation });
       return missing.includes('controllers') ? { state: 'none', lacksControllers: true } : answer;
     });
   } catch (error) {

@@ -2,6 +2,8 @@
 
 import type { RightsRole } from '../../../api/rights.ts';
 import { versionOf } from '../../../temporal/clusters.ts';
+import type { CodecKeys } from '../../../temporal/codec.ts';
+import type { KeyUse } from '../../../temporal/key-use.ts';
 import type { Poller } from '../../../temporal/task-queues.ts';
 import { durationText } from '../../duration-text.ts';
 
@@ -126,6 +128,31 @@ export function searchAttributesFinding(lacking: readonly string[], namespace: s
     message: `the namespace ${namespace} lacks ${lacking.join(', ')} of type Keyword`,
     fix: `temporal operator search-attribute create --namespace ${namespace} ${names}`,
   };
+}
+
+/**
+ * Whether open workflows can be read, and what they were encrypted with; nothing where nothing is encrypted.
+ * @param keys left out: no flag names a folder
+ * @param uses of some open workflows
+ */
+export function codecFindings(keys: CodecKeys | undefined, uses: readonly KeyUse[]): Finding[] {
+  const subject = 'codec';
+  const unreadable = uses.flatMap(({ problem }) => problem ?? []);
+  const looked = `of ${uses.length} open workflows that were looked at`;
+  const [first] = unreadable;
+  if (first !== undefined) {
+    return [{ subject, state: 'problem', message: `${looked}, ${unreadable.length} cannot be read: ${first}` }];
+  }
+  if (keys === undefined) return [];
+  const counted = [...Map.groupBy(uses, ({ key }) => key)].map(([key, { length }]) =>
+    key === undefined ? `${length} began without encryption` : `${length} began with the key '${key}'`,
+  );
+  const known = counted.length === 0 ? '' : `; ${looked}, ${counted.join(', ')}`;
+  if (keys.current !== undefined) {
+    return [{ subject, state: 'ok', message: `payloads are encrypted with the key '${keys.current}'${known}` }];
+  }
+  const fix = 'write the name of a key into the file current, once all processes have the keys';
+  return [{ subject, state: 'warning', message: `there are keys, and nothing is encrypted${known}`, fix }];
 }
 
 /** Something that an account may do. */

@@ -19,16 +19,18 @@ import { foreignHolderFinder } from '../../../kube/foreign-holder.ts';
 import { findOtherCluster } from '../../../kube/known-cluster.ts';
 import { controllersQueue } from '../../../temporal/clusters.ts';
 import { connectClient, reasonOf } from '../../../temporal/connection.ts';
+import { readKeyUse } from '../../../temporal/key-use.ts';
 import { providerNames } from '../../../temporal/providers.ts';
 import { findSweepState, sweepScheduleId } from '../../../temporal/schedules.ts';
 import { lackingSearchAttributes } from '../../../temporal/search-attributes.ts';
 import { listPollers, measureClock } from '../../../temporal/task-queues.ts';
 import { buildName } from '../../../temporal/version.ts';
 import { NegativeAnswer } from '../../command.ts';
+import { dataConverterOf, readCodecKeys } from '../../data-converter.ts';
 import { dialect } from '../../dialect.ts';
 import type { clusterFlags, temporalFlags } from '../../flag-groups.ts';
 import { accountOf, type Cluster, isOneCluster } from '../../kubeconfig.ts';
-import type { Options } from '../../options.ts';
+import { type Options, UsageError } from '../../options.ts';
 import { rendered } from '../../output.ts';
 import { connectCluster, hasNoTarget } from '../../servers.ts';
 import { sourceProblemOf } from '../../source-problem.ts';
@@ -37,6 +39,7 @@ import { paint, say } from '../../terminal.ts';
 import {
   alivePollers,
   clockFinding,
+  codecFindings,
   type Finding,
   findingsText,
   ownersFinding,
@@ -86,6 +89,7 @@ async function find(options: DoctorOptions): Promise<Finding[]> {
     const inTarget = nodes && (await checkTarget(nodes, options));
     const known = control.client && nodes ? await checkKnown(nodes, control.client, options) : undefined;
     const inTemporal = temporal.server && (await checkQueues(temporal.server, options, sources));
+    const ofCodec = temporal.server && (await checkCodec(temporal.server, options));
     const found = [
       inControl?.inNamespace,
       control.findings,
@@ -94,6 +98,7 @@ async function find(options: DoctorOptions): Promise<Finding[]> {
       inTarget,
       known,
       temporal.findings,
+      ofCodec,
       inTemporal,
     ];
     return found.flatMap((findings) => findings ?? []);
@@ -368,6 +373,26 @@ async function reachTemporal(options: DoctorOptions): Promise<ReachedTemporal> {
   return { server: { connection, aheadMs }, findings: [...findings, clockFinding('Temporal', aheadMs)] };
 }
 
+/** How many open workflows are looked at: any of them may need a key that is missing. */
+const maxOpen = 20;
+
+/** Whether the keys are there that open workflows need. */
+async function checkCodec(
+  { connection }: NonNullable<ReachedTemporal['server']>,
+  options: DoctorOptions,
+): Promise<readonly Finding[]> {
+  const { installation: name = options.namespace, temporalCodecKeys: folder } = options;
+  const subject = 'codec';
+  try {
+    const keys = folder === undefined ? undefined : readCodecKeys(folder);
+    const { namespace } = temporalServer(options);
+    const client = new Client({ connection, namespace, dataConverter: dataConverterOf(options) });
+    return codecFindings(keys, await readKeyUse({ client, name }, maxOpen));
+  } catch (error) {
+    return [error instanceof UsageError ? problem(subject, error.message) : unchecked(subject, error)];
+  }
+}
+
 /** Whether somebody works on the queues of the installation and of the providers that its classes name. */
 async function checkQueues(
   { connection, aheadMs }: NonNullable<ReachedTemporal['server']>,
@@ -401,7 +426,7 @@ async function checkQueues(
       return queueFinding({ subject: 'drains', serves: 'machines that are deleted', fix: worker, pollers });
     }),
     finding('orphan sweep', async () => {
-      const client = new Client({ connection, namespace });
+      const client = new Client({ connection, namespace, dataConverter: dataConverterOf(options) });
       return sweepFinding(await findSweepState(client, installation), sweepScheduleId(installation), namespace);
     }),
     ...[...providers].map(([provider, of]) =>

@@ -4,9 +4,11 @@
 
 import { existsSync } from 'node:fs';
 import { readFile, writeFile } from 'node:fs/promises';
+import { decodeHistory } from '../../../temporal/decode.ts';
 import { fetchHistory } from '../../../temporal/fetch-history.ts';
 import { replayRun } from '../../../temporal/replay.ts';
 import { NegativeAnswer } from '../../command.ts';
+import { dataConverterOf } from '../../data-converter.ts';
 import type { namespaceFlags, temporalFlags } from '../../flag-groups.ts';
 import { withInstallation } from '../../installation.ts';
 import { type Options, UsageError } from '../../options.ts';
@@ -34,7 +36,7 @@ export async function replay(given: string, runId: string | undefined, options: 
     await writeFile(options.export, text);
     complain(`wrote the history to ${options.export}`);
   }
-  const report = await replayRun(text, given);
+  const report = await replayRun(await decodeHistory(dataConverterOf(options), text), given);
   say(rendered(report, options, () => replayText(report)));
   if (!report.same) throw new NegativeAnswer('this version decides otherwise: see above');
 }

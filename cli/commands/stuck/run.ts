@@ -1,6 +1,6 @@
 /** `millwright stuck`: what is blocked, by cause. One list of Temporal, and one question for each cause. */
 
-import { Client } from '@temporalio/client';
+import type { Client } from '@temporalio/client';
 import { blockers } from '../../../api/names.ts';
 import { type BlockedWorkflow, listBlocked } from '../../../temporal/blocked.ts';
 import { reasonOf } from '../../../temporal/connection.ts';
@@ -35,9 +35,8 @@ type StuckOptions = Options<
  * is.
  */
 export async function stuck(options: StuckOptions, rawFlags: RawFlags): Promise<string> {
-  return withInstallation(options, async (installation, { namespace }) => {
-    const { connection } = installation.client;
-    const openOnes = new Client({ connection, namespace, ...openOnly });
+  return withInstallation(options, async (installation) => {
+    const openOnes = openOnly(installation.client);
     const missing = await missingProcessesText(installation, options, 'stuck');
     if (missing !== undefined) complain(`${missing}. What nobody works on is not listed.`);
     const groups = groupByCause(await listBlocked(installation));

@@ -112,6 +112,7 @@ app.kubernetes.io/component: {{ .component }}
 {{- end -}}
 {{- with .tls.serverName }}{{ $_ := set $env "TEMPORAL_TLS_SERVER_NAME" . }}{{ end -}}
 {{- if .apiKeySecret }}{{ $_ := set $env "TEMPORAL_API_KEY_FILE" "/etc/millwright/temporal-api-key/apiKey" }}{{ end -}}
+{{- if .codecKeysSecret }}{{ $_ := set $env "TEMPORAL_CODEC_KEYS" "/etc/millwright/temporal-codec-keys" }}{{ end -}}
 {{- end -}}
 {{- $service := include "millwright.name" .root -}}
 {{- $names := list (printf "%s.%s" $service .root.Release.Namespace) (printf "%s-fleet.%s" $service .root.Release.Namespace) -}}
@@ -135,6 +136,7 @@ app.kubernetes.io/component: {{ .component }}
 {{- with .Values.clusters.target.kubeconfigSecret }}{{ $_ := set $secrets "target" . }}{{ end -}}
 {{- with .Values.temporal.tls.secret }}{{ $_ := set $secrets "temporal-tls" . }}{{ end -}}
 {{- with .Values.temporal.apiKeySecret }}{{ $_ := set $secrets "temporal-api-key" . }}{{ end -}}
+{{- with .Values.temporal.codecKeysSecret }}{{ $_ := set $secrets "temporal-codec-keys" . }}{{ end -}}
 {{- $secrets | toJson -}}
 {{- end -}}
 

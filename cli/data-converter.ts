@@ -1,0 +1,66 @@
+/** The data converter that the flags name, with the keys of its folder. */
+import { readdirSync, readFileSync } from 'node:fs';
+import { join } from 'node:path';
+import type { DataConverter } from '@temporalio/common';
+import type { CodecKeys } from '../temporal/codec.ts';
+import { createDataConverter } from '../temporal/data-converter.ts';
+import { type Options, UsageError } from './options.ts';
+
+/** The file that says which key encrypts. */
+const currentFile = 'current';
+/** Its content where nothing is encrypted. */
+const none = 'none';
+
+/**
+ * Throws UsageError where the keys cannot be used.
+ * @param onProblem called with the same later: keys are read again while the process runs
+ */
+export function dataConverterOf(
+  { temporalCodecKeys: folder }: Options<'temporalCodecKeys'>,
+  onProblem?: (error: unknown) => void,
+): DataConverter {
+  return createDataConverter(folder === undefined ? undefined : () => readCodecKeys(folder), onProblem);
+}
+
+/**
+ * Reads a folder with a file for each key, named by its id, and the file `current`. Hidden files are ignored: a mounted
+ * Secret has some. Throws UsageError that names the file and the fix, and never its content.
+ */
+export function readCodecKeys(folder: string): CodecKeys {
+  const ids = readNames(folder).filter((name) => !name.startsWith('.') && name !== currentFile);
+  const keys = new Map(ids.map((id) => [id, readKey(join(folder, id))]));
+  const path = join(folder, currentFile);
+  const current = readText(path)?.trim();
+  const fix = `write the name of the key that encrypts into it, or '${none}' to encrypt nothing`;
+  if (current === undefined) throw new UsageError(`--temporal-codec-keys: there is no file ${path}: ${fix}`);
+  if (current === none) return { current: undefined, keys };
+  if (!keys.has(current)) {
+    const known = ids.length === 0 ? 'the folder has no key' : `the folder has ${ids.join(', ')}`;
+    throw new UsageError(`--temporal-codec-keys: the file ${path} names no key of the folder: ${fix}; ${known}`);
+  }
+  return { current, keys };
+}
+
+function readNames(folder: string): string[] {
+  try {
+    return readdirSync(folder);
+  } catch (cause) {
+    const problem = `the folder ${folder} cannot be read (${(cause as Error).message})`;
+    throw new UsageError(`--temporal-codec-keys: ${problem}: give the folder with the keys`, { cause });
+  }
+}
+
+function readKey(path: string): Buffer {
+  const text = readText(path)?.trim() ?? '';
+  if (/^[A-Za-z0-9+/]{43}=$/.test(text)) return Buffer.from(text, 'base64');
+  const fix = 'give 32 bytes in base64, as `openssl rand -base64 32` prints them, or remove the file';
+  throw new UsageError(`--temporal-codec-keys: the file ${path} is no key: ${fix}`);
+}
+
+function readText(path: string): string | undefined {
+  try {
+    return readFileSync(path, 'utf8');
+  } catch {
+    return undefined;
+  }
+}
