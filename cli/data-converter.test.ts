@@ -1,4 +1,4 @@
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
@@ -49,7 +49,7 @@ describe('readCodecKeys', () => {
     ['a key that is too short', { a: key.subarray(1).toString('base64'), current: 'a' }, `a is no key: ${openssl}`],
     ['a key in hexadecimal', { a: key.toString('hex'), current: 'a' }, `a is no key: ${openssl}`],
     ['an empty key', { a: '', current: 'a' }, `a is no key: ${openssl}`],
-    ['no file current', { a: key.toString('base64') }, `current: ${named}`],
+    ['no file current', { a: key.toString('base64') }, `): ${named}`],
     ['a current key that is not there', { a: key.toString('base64'), current: 'b' }, `${named}; the folder has a`],
     ['no key', { current: 'b' }, `${named}; the folder has no key`],
   ])('refuses %s, with the file and the fix', async (_, files, message) => {
@@ -60,6 +60,13 @@ describe('readCodecKeys', () => {
     expect(refused).toContain(`file ${folder}/`);
     expect(refused.endsWith(message)).toBe(true);
     expect(refused.includes(key.toString('hex').slice(0, 8))).toBe(false);
+  });
+
+  it('refuses a folder in place of a key', async () => {
+    await mkdir(join(folder, 'a'));
+    await write('current', 'a');
+
+    expect(refusalOf(folder)).toContain(`the file ${folder}/a cannot be read (EISDIR`);
   });
 
   it('refuses a folder that cannot be read', () => {

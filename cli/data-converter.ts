@@ -30,9 +30,8 @@ export function readCodecKeys(folder: string): CodecKeys {
   const ids = readNames(folder).filter((name) => !name.startsWith('.') && name !== currentFile);
   const keys = new Map(ids.map((id) => [id, readKey(join(folder, id))]));
   const path = join(folder, currentFile);
-  const current = readText(path)?.trim();
   const fix = `write the name of the key that encrypts into it, or '${none}' to encrypt nothing`;
-  if (current === undefined) throw new UsageError(`--temporal-codec-keys: there is no file ${path}: ${fix}`);
+  const current = readText(path, fix);
   if (current === none) return { current: undefined, keys };
   if (!keys.has(current)) {
     const known = ids.length === 0 ? 'the folder has no key' : `the folder has ${ids.join(', ')}`;
@@ -51,16 +50,17 @@ function readNames(folder: string): string[] {
 }
 
 function readKey(path: string): Buffer {
-  const text = readText(path)?.trim() ?? '';
-  if (/^[A-Za-z0-9+/]{43}=$/.test(text)) return Buffer.from(text, 'base64');
   const fix = 'give 32 bytes in base64, as `openssl rand -base64 32` prints them, or remove the file';
+  const text = readText(path, fix);
+  if (/^[A-Za-z0-9+/]{43}=$/.test(text)) return Buffer.from(text, 'base64');
   throw new UsageError(`--temporal-codec-keys: the file ${path} is no key: ${fix}`);
 }
 
-function readText(path: string): string | undefined {
+function readText(path: string, fix: string): string {
   try {
-    return readFileSync(path, 'utf8');
-  } catch {
-    return undefined;
+    return readFileSync(path, 'utf8').trim();
+  } catch (cause) {
+    const problem = `the file ${path} cannot be read (${(cause as Error).message})`;
+    throw new UsageError(`--temporal-codec-keys: ${problem}: ${fix}`, { cause });
   }
 }

@@ -6,7 +6,7 @@ import type { FailureCode } from '../api/failures.ts';
 
 /** The keys of a process. */
 export interface CodecKeys {
-  /** Id of the key that encrypts; undefined: payloads are written as they are. */
+  /** Id of the one of `keys` that encrypts; undefined: payloads are written as they are. */
   readonly current: string | undefined;
   /** 32 bytes each, by id. */
   readonly keys: ReadonlyMap<string, Buffer>;
@@ -57,9 +57,8 @@ export function createCodec(
   return {
     async encode(payloads) {
       const { current, keys } = newestKeys();
-      const key = current === undefined ? undefined : keys.get(current);
-      if (current === undefined || key === undefined) return payloads;
-      return payloads.map((payload) => encrypt(payload, current, key));
+      if (current === undefined) return payloads;
+      return payloads.map((payload) => encrypt(payload, current, keys.get(current)!));
     },
     async decode(payloads) {
       return payloads.map((payload) => (isEncrypted(payload) ? decrypt(payload, newestKeys()) : payload));

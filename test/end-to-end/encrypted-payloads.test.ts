@@ -6,11 +6,15 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { Client } from '@temporalio/client';
+import { machineDeployments } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { searchAttributes } from '../../api/names.ts';
+import { readCodecKeys } from '../../cli/data-converter.ts';
 import { findServer } from '../../deploy/local/servers.ts';
-import { keyIdOf } from '../../temporal/codec.ts';
+import { createCodec, keyIdOf } from '../../temporal/codec.ts';
 import { fetchHistory } from '../../temporal/fetch-history.ts';
+import { findTaskFailure } from '../../temporal/task-failure.ts';
 import { refreshSignal } from '../../workflows/messages.ts';
 import { fromSetup, type Installation, startInstallation } from '../support/installation.ts';
 import { startProcess } from '../support/millwright.ts';
@@ -116,6 +120,33 @@ it('is read by commands that have the key', async () => {
   expect(checked.output).toMatch(/^✓ codec: .*encrypted with the key 'a'/m);
 });
 
+it('stores no message of a workflow that has failed, and commands show it', async () => {
+  const { cloud, control, namespace, temporal } = millwright;
+  await cloud.setFaults({ kind: 'capacity' });
+  const template = {
+    metadata: { labels: { name: 'late-6b2f' } },
+    spec: { class: { kind: 'MachineClass', name: canaries.class } },
+  };
+  await millwright.createDeployment('late-6b2f', 1, { template, progressDeadlineSeconds: 3 });
+  const query = `MillwrightInstallation = '${namespace}' AND WorkflowType = 'rollout' AND ExecutionStatus = 'Failed'`;
+  const failed = await until('its rollout has failed', async () => {
+    for await (const run of temporal.workflow.list({ query })) return run;
+    return undefined;
+  });
+  const { events } = await temporal.workflow.getHandle(failed.workflowId, failed.runId).fetchHistory();
+  const runs = await millwright.command('rollout', 'runs', 'late-6b2f', ...withKeys());
+  await control.delete(machineDeployments, { namespace, name: 'late-6b2f' });
+  await cloud.setFaults();
+
+  const { failure } = events?.at(-1)?.workflowExecutionFailedEventAttributes ?? {};
+  expect(failure).toMatchObject({
+    message: 'Encoded failure',
+    stackTrace: '',
+    applicationFailureInfo: { type: 'ProgressDeadlineExceeded' },
+  });
+  expect(runs.output).toMatch(/ failed .* late-6b2f-[^ ]+ .*\n +.*has made no progress for 3 s/);
+});
+
 it('is shown by Temporal’s own command, which asks millwright codec-server', async () => {
   const server = startProcess(['codec-server', '--codec-port', '0', ...withKeys()]);
   const { workflowId } = millwright.handleOf(machine);
@@ -173,6 +204,9 @@ it('goes on with another key, waits while the old one is missing, and goes on wh
     'its task fails',
     async (see) => see((await handle.describe()).raw.pendingWorkflowTask?.attempt ?? 0) > 1,
   );
+  const dataConverter = { payloadCodecs: [createCodec(() => readCodecKeys(folder))] };
+  const client = new Client({ connection: millwright.temporal.connection, dataConverter });
+  expect((await findTaskFailure(client, handle))?.problem).toContain("the key 'a', which this process does not have");
   await write('a', keys.a);
   await millwright.remove(machine);
 

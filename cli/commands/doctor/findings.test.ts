@@ -4,6 +4,7 @@ import { buildName } from '../../../temporal/version.ts';
 import {
   alivePollers,
   clockFinding,
+  codecFindings,
   findingsText,
   ownersFinding,
   providerFinding,
@@ -171,5 +172,34 @@ it('names machines and sets whose owner does not exist', () => {
   expect(ownersFinding(lost)).toMatchObject({
     state: 'problem',
     message: expect.stringContaining('2 Machines (a, b) name does not exist'),
+  });
+});
+
+describe('codecFindings', () => {
+  const keys = (current: string | undefined) => ({ current, keys: new Map([['a', Buffer.alloc(32)]]) });
+
+  it('says nothing where nothing is encrypted', () => {
+    expect(codecFindings(undefined, [{}, {}])).toEqual([]);
+  });
+
+  it('says which key encrypts, and how open workflows have begun', () => {
+    expect(codecFindings(keys('a'), [])).toMatchObject([
+      { state: 'ok', message: "payloads are encrypted with the key 'a'" },
+    ]);
+    expect(codecFindings(keys('a'), [{ key: 'a' }, {}, { key: 'a' }])).toMatchObject([
+      { message: expect.stringMatching(/; of 3 open .*, 2 began with the key 'a', 1 began without encryption$/) },
+    ]);
+  });
+
+  it('warns of keys that encrypt nothing, and of workflows that cannot be read', () => {
+    expect(codecFindings(keys(undefined), [])).toMatchObject([{ state: 'warning', fix: expect.any(String) }]);
+    for (const given of [keys('a'), undefined]) {
+      expect(codecFindings(given, [{}, { key: 'b', problem: "the key 'b' is missing" }])).toMatchObject([
+        {
+          state: 'problem',
+          message: "of 2 open workflows that were looked at, 1 cannot be read: the key 'b' is missing",
+        },
+      ]);
+    }
   });
 });
