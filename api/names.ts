@@ -201,6 +201,11 @@ export function clusterRecordName(installation: string): string {
   return `millwright-${installation}-target`;
 }
 
+/** Name of the installation whose record a Lease with this name is; undefined: it is none. */
+export function installationOfRecord(lease: string): string | undefined {
+  return /^millwright-(.+)-target$/.exec(lease)?.[1];
+}
+
 /** Kubernetes' finalizer on an object deleted with `--cascade=orphan`, until its dependents have no reference to it. */
 export const orphanFinalizer = 'orphan';
 

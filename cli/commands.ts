@@ -10,6 +10,7 @@ import { stuckCommand } from './commands/stuck/command.ts';
 import { sweepCommand } from './commands/sweep/command.ts';
 import { timelineCommand } from './commands/timeline/command.ts';
 import { versionCommand } from './commands/version/command.ts';
+import { uninstallCommand } from './commands/uninstall/command.ts';
 import { completionCommand } from './completion/command.ts';
 
 /** Commands that look or act once: those of `kubectl machine`, too. */
@@ -25,6 +26,7 @@ export const toolCommands = [
   replayCommand,
   sweepCommand,
   versionCommand,
+  uninstallCommand,
 ] as const;
 
 /** The commands of `millwright`, in the order of the help. */

@@ -519,6 +519,25 @@ export const flags = {
     description: 'For `drain`: delete the VM with the pods still on it.',
     schema: trueOrFalse,
   },
+  yes: {
+    value: 'true|false',
+    default: 'false',
+    description: 'For `uninstall`: do what it shows without this flag.',
+    schema: trueOrFalse,
+  },
+  machines: {
+    value: 'mcm|unmanaged',
+    description:
+      'For `uninstall`, where there are Machines: what becomes of them. mcm: the system that Millwright replaces continues with them, so finalizers stay. unmanaged: their VMs and Nodes stay, and nobody manages them.',
+    schema: z.enum(['mcm', 'unmanaged'], 'give mcm or unmanaged'),
+  },
+  withoutTemporal: {
+    value: 'true|false',
+    default: 'false',
+    description:
+      'For `uninstall`: do without a Temporal server that is gone. Its Schedules and open workflows stay there.',
+    schema: trueOrFalse,
+  },
   watch: {
     short: 'w',
     value: 'true|false',

@@ -14,6 +14,9 @@ export interface Poller {
   readonly seenMs: number;
 }
 
+/** A process that has not polled for longer has ended, ms. */
+export const silentMs = 75_000;
+
 /** Those of the last five minutes. Throws ServiceError. @param namespace of Temporal */
 export async function listPollers(
   { workflowService }: ConnectionLike,

@@ -78,6 +78,10 @@ export const elsewhere: Readonly<Record<string, Readonly<Record<string, Elsewher
     'kubectl apply': { testedBy: 'deploy/local/demo/tour.ts' },
     'kubectl get machines --watch': { notRun: 'it does not end; test/end-to-end/stuck.test.ts lists machines' },
   },
+  'docs/how-to/uninstall.md': {
+    'kubectl delete': { testedBy: 'test/end-to-end/class-deletion.test.ts' },
+    'millwright uninstall': { testedBy: 'test/end-to-end/uninstall.test.ts' },
+  },
   // tutorial.test.ts compares it with the tour.
   'docs/tutorial.md': { '': { testedBy: 'deploy/local/demo/tour.ts' } },
   'docs/providers.md': {

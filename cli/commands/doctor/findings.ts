@@ -4,7 +4,7 @@ import type { RightsRole } from '../../../api/rights.ts';
 import { versionOf } from '../../../temporal/clusters.ts';
 import type { CodecKeys } from '../../../temporal/codec.ts';
 import type { KeyUse } from '../../../temporal/key-use.ts';
-import type { Poller } from '../../../temporal/task-queues.ts';
+import { type Poller, silentMs } from '../../../temporal/task-queues.ts';
 import { durationText } from '../../duration-text.ts';
 
 /** Result of one check. */
@@ -246,9 +246,6 @@ export function clockFinding(server: string, aheadMs: number): Finding {
     fix: 'synchronise the clocks of the hosts, for example with chrony',
   };
 }
-
-/** A poll takes at most a minute; a process that has not polled for longer has ended. */
-const silentMs = 75_000;
 
 /** Those that still poll. @param nowMs by the clock of the server */
 export function alivePollers(pollers: readonly Poller[], nowMs: number): Poller[] {

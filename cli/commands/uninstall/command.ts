@@ -1,0 +1,12 @@
+import { defineCommand } from '../../command.ts';
+import { personFlags, temporalFlags } from '../../flag-groups.ts';
+
+export const uninstallCommand = defineCommand({
+  name: 'uninstall',
+  description: `Remove what an installation leaves when its processes are stopped: finalizers, annotations, Leases, Schedules and open workflows. It deletes no VM, no Node and no Machine. Without --yes it changes nothing, and shows what it would do, and which VMs need attention. It refuses while controllers or workers run, as they would write everything again. It may be repeated at any time.`,
+  flags: ['yes', 'machines', 'withoutTemporal', 'output', 'installation', ...personFlags, ...temporalFlags],
+  async run(options, _args, rawFlags) {
+    const { uninstall } = await import('./run.ts');
+    await uninstall(options, rawFlags);
+  },
+});
