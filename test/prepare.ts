@@ -5,6 +5,7 @@ import { ensureTemplate } from '../deploy/local/openstack-cloud/template.ts';
 import { findServer, type ServerName } from '../deploy/local/servers.ts';
 import { loadReplayBundle, loadWorkflowBundle } from '../temporal/bundle.ts';
 import { ensureBrowser, lackOfBrowser } from './support/browser.ts';
+import { findHealth } from './support/health.ts';
 import { findMcm } from './support/mcm-processes.ts';
 import { findMcmReader } from './support/mcm-reader.ts';
 import { ensurePostgresql, lackOfPostgresql } from './support/postgresql.ts';
@@ -17,6 +18,7 @@ export type Preparations = Readonly<Record<string, () => Promise<unknown>>>;
 export const preparations: Preparations = {
   ...servers('etcd', 'kube-apiserver', 'kubectl', 'temporal', 'helm', 'promtool'),
   'azure-arm': findArm,
+  health: findHealth,
   'mcm-reader': findMcmReader,
   'python3 with moto': findPython,
   'python3 for deploy/examples/python-provider': findProviderPython,
