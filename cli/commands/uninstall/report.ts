@@ -6,7 +6,7 @@ export interface Report {
   readonly namespace: string;
   /** false: it only shows what would be done. */
   readonly isDone: boolean;
-  /** How many Machines there are. They stay. */
+  /** How many Machines stay. */
   readonly machines: number;
   /** How many objects of each kind lose finalizers and annotations. */
   readonly changed: Readonly<Record<string, number>>;

@@ -23,7 +23,7 @@ export interface Deletion {
 }
 
 export interface Work {
-  /** How many Machines there are. */
+  /** How many Machines stay: without its finalizer one that is being deleted is gone. */
   readonly machines: number;
   /** In this order: what finds the others comes last. */
   readonly changes: readonly Change[];
@@ -59,6 +59,7 @@ export async function planWork(of: Scope): Promise<Work> {
         'their VMs. To delete the VMs as well, delete the objects while Millwright runs, and wait until they are gone',
     );
   }
+  const isMcm = of.machines === 'mcm';
   const { ownNodes, attention } = surveyOf(dialect, { namespace, machines, sources, nodes: allNodes });
   const personal = allSecrets.filter(({ metadata }) => metadata.labels?.[names.machineUid] !== undefined);
   const others = allSecrets.filter((secret) => !personal.includes(secret));
@@ -72,7 +73,7 @@ export async function planWork(of: Scope): Promise<Work> {
     ofSecrets(of, others),
   ];
   return {
-    machines: machines.length,
+    machines: machines.filter(({ metadata }) => isMcm || metadata.deletionTimestamp === undefined).length,
     changes: changes
       .map((each) => ({ ...each, objects: each.objects.filter((object) => each.change(object) !== undefined) }))
       .filter(({ objects }) => objects.length > 0),
