@@ -61,6 +61,14 @@ export function shortened(message: string): string {
   return message.slice(0, longestMessage - end.length) + end;
 }
 
+/**
+ * Whether a failure says that the worker does not have the activity: in the words of Temporal's SDKs for TypeScript, Python,
+ * .NET and Ruby, for Java, or for Go.
+ */
+export function isUnknownActivity(message: string): boolean {
+  return /is not registered (on this|with a) worker|^unable to find activityType=/i.test(message);
+}
+
 /** A code that a provider may answer with: the `type` of its ApplicationFailure. */
 export type FailureCode = keyof typeof failures;
 

@@ -1,5 +1,6 @@
 /** docs/reference/conformance.md, from the cases of the suite. */
 import type { Case, Need } from '../../test/conformance/case.ts';
+import { leaveNothing } from '../../test/conformance/cases/deletion.ts';
 import { cases } from '../../test/conformance/cases.ts';
 
 /** Content of docs/reference/conformance.md. */
@@ -10,8 +11,11 @@ export function conformanceDoc(): string {
 What \`npm run conformance\` checks of a provider, in this order. [Writing a provider](../providers.md#conformance) says how
 to run it. **Needs**: the worker has to be one that the suite starts (\`--worker\`); the cloud, or a fault of it, has to be
 under the suite's control (\`--all\`). All others run against any
-worker, through Temporal; the suite only writes Secrets to the cluster. \`volumeIds\` and
-\`listInterruptions\` have no case.
+worker, through Temporal; the suite only writes Secrets to the cluster. Without \`--all\` there is one case more, after all
+others: "${leaveNothing.title}". ${leaveNothing.promise}
+
+No case tests \`volumeIds\`, \`listInterruptions\`, \`providerSpecDefaults\`, \`cluster\`, or a VM that the cloud accepts and then
+has no capacity for. Test these yourself.
 
 | case | what the contract says | needs | section |
 |---|---|---|---|

@@ -40,7 +40,7 @@ export interface Calls {
   endAll(): Promise<void>;
 }
 
-/** Nobody serves the task queue. */
+/** Nobody serves the task queue, or the worker lacks an activity that it must have. */
 export class NobodyServes extends Error {}
 
 export const attemptsOfMillwright = 4;
@@ -59,10 +59,26 @@ export function causesOf(error: unknown): unknown[] {
 export function readAnswer<N extends ActivityName>(name: N, value: unknown): Answer<N> {
   const { data, error } = answers[name].safeParse(withoutNulls(value));
   if (error) {
-    const problems = error.issues.map(({ path, message }) => `${path.join('.') || 'all of it'}: ${message}`);
+    const problems = error.issues.map((issue) => {
+      const { path, message } = issue;
+      const isNoList = issue.code === 'invalid_type' && issue.expected === 'array' && valueAt(value, path) === null;
+      return `${path.join('.') || 'all of it'}: ${isNoList ? 'is null: answer [] for an empty list' : message}`;
+    });
     throw new Breach(`the answer of ${name} is not valid: ${problems.join('; ')}`);
   }
   return data as Answer<N>;
+}
+
+function valueAt(value: unknown, path: readonly PropertyKey[]): unknown {
+  return path.reduce<unknown>((at, key) => (Object(at) as Record<PropertyKey, unknown>)[key], value);
+}
+
+/** The outcome of a call, for people. @param longest how many characters of an answer it has at most */
+export function inShort(outcome: Outcome<ActivityName>, longest = 200): string {
+  if (outcome.kind === 'refused') return `${outcome.failure.type}: ${outcome.failure.message}`;
+  return outcome.kind === 'cancelled'
+    ? 'it was cancelled'
+    : `it answered ${JSON.stringify(outcome.answer).slice(0, longest)}`;
 }
 
 function withoutNulls(value: unknown): unknown {

@@ -11,7 +11,7 @@ import { startStack } from '../../deploy/local/stack.ts';
 import { cases } from './cases.ts';
 import { readClassFile } from './class-file.ts';
 import { providers } from './providers.ts';
-import { caseLines, hasFailed, type ProviderResults, totalsLine } from './report.ts';
+import { caseLines, exitCodeOf, type ProviderResults, totalsLine, unprovenLines } from './report.ts';
 import { runAll } from './run-all.ts';
 import type { CaseResult } from './run-cases.ts';
 import { runOne } from './run-one.ts';
@@ -33,7 +33,7 @@ process.exit(await main());
 async function main(): Promise<number> {
   const program = new Command('npm run conformance --')
     .description(
-      'Checks that a provider does what docs/providers.md promises. It calls the provider through Temporal alone, but with --all those in TypeScript also in its own process, and deletes what it has made. It makes up to two VMs at a time. Exits with 1 if a case has failed, and with 2 for unusable flags.',
+      'Checks that a provider does what docs/providers.md promises. It calls the provider through Temporal alone, but with --all those in TypeScript also in its own process, and deletes what it has made. It makes up to two VMs at a time. Exits with 0 only if every case has passed, with 1 if one has failed, with 2 for unusable flags, and with 3 if none has failed and one was not run.',
     )
     .option('--provider <name>', 'provider that is checked, as in `provider` of a MachineClass')
     .option('--class <path>', 'file with a MachineClass, and with its Secrets unless they exist')
@@ -52,8 +52,8 @@ async function main(): Promise<number> {
     const results = await run(program.parse());
     const own = program.opts<ConformanceOptions>();
     if (own.json) console.log(JSON.stringify(results));
-    else console.log(`${own.all ? '\n' : ''}${totalsLine(results)}`);
-    return hasFailed(results) ? 1 : 0;
+    else console.log(['', ...unprovenLines(results), totalsLine(results)].join('\n'));
+    return exitCodeOf(results);
   } catch (error) {
     if (error instanceof CommanderError) return error.exitCode && 2;
     console.error(error instanceof Error ? error.message : error);

@@ -1,18 +1,23 @@
 /** The suite finds what is wrong with a provider, and in which promise. */
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
+import { createProvider } from '../../activities/providers/kit/provider.ts';
+import type { Provider } from '../../activities/providers/provider.ts';
 import { createVmActivities } from '../../activities/providers/serve.ts';
 import { MemoryCluster } from '../../kube/memory-cluster.ts';
+import { leaveNothing } from './cases/deletion.ts';
 import { cases } from './cases.ts';
 import type { Counterpart } from './counterpart.ts';
 import { startSimulatedCounterpart } from './counterparts/simulated.ts';
 import { createLocalCalls } from './local-calls.ts';
-import { mutants } from './mutants.ts';
+import { cloud as goodCloud, mutants, mutantsFromOutside } from './mutants.ts';
 import { runCases } from './run-cases.ts';
 import { createSubject, type Subject } from './subject.ts';
 import { createWorld } from './world.ts';
 
 /** No provider that waits too little is saved by a slow machine. */
 const lateMs = 10_000;
+/** Less than `settleSeconds` of a good provider, ms. */
+const listedLateMs = 150;
 
 let cloud: Counterpart;
 let subject: Subject;
@@ -40,5 +45,45 @@ describe('the conformance suite', () => {
     );
 
     expect(results).toMatchObject([{ state: 'failed', why: expect.stringMatching(seen) }]);
+  });
+});
+
+describe('the conformance suite from outside', () => {
+  const all = [...cases.filter(({ needs, usesWorker }) => needs.length === 0 && !usesWorker), leaveNothing];
+
+  /** Runs cases for a provider in a cloud that lists a new VM late. */
+  async function runOutside(provider: Provider, chosen = all) {
+    await cloud.reset();
+    await cloud.setFault({ kind: 'listedLate', ms: listedLateMs });
+    const calls = createLocalCalls(createVmActivities(provider));
+    return runCases(createWorld({ subject, calls, lateMs: 2 * listedLateMs }), chosen);
+  }
+
+  it('passes a provider whose cloud lists a VM late, and leaves nothing in the cloud', async () => {
+    const results = await runOutside(createProvider(goodCloud, { readSecret: subject.readSecret }));
+
+    expect(results.filter(({ state }) => state !== 'ok')).toMatchObject([{ title: 'change tags', state: 'not run' }]);
+    expect(await cloud.things()).toEqual([]);
+  });
+
+  it.each(mutantsFromOutside)('fails a provider that $title in "$caughtBy"', async ({ caughtBy, seen, make }) => {
+    const provider = make({ readSecret: subject.readSecret });
+    const results = await runOutside(
+      provider,
+      all.filter(({ title }) => ['create', caughtBy].includes(title)),
+    );
+
+    expect(results.find(({ title }) => title === caughtBy)).toMatchObject({
+      state: 'failed',
+      why: expect.stringMatching(seen),
+      calls: expect.arrayContaining([expect.stringMatching(/^(ensureVm|listVms) \{/)]),
+    });
+  });
+
+  it('deletes what a deletion has left that came too early', async () => {
+    const early = mutantsFromOutside.find(({ caughtBy }) => caughtBy === leaveNothing.title);
+    await runOutside(early?.make({ readSecret: subject.readSecret }) as Provider);
+
+    expect(await cloud.things()).toEqual([]);
   });
 });

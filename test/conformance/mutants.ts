@@ -20,7 +20,7 @@ interface Mutant {
 }
 
 /** What a good provider would be. */
-const cloud = hurried(simulatedCloud, 10);
+export const cloud = hurried(simulatedCloud, 10);
 const gone: VmDeletion = { state: 'gone', nodeNames: [] };
 
 export const mutants: readonly Mutant[] = [
@@ -215,6 +215,70 @@ export const mutants: readonly Mutant[] = [
     caughtBy: 'throttling with a pause',
     seen: /retryAfterMs is undefined/,
     make: failing((error) => withCode(error, error.code, error.message)),
+  },
+];
+
+/** Those that the suite has to see from outside: by what they answer, in a cloud that lists a new VM late. */
+export const mutantsFromOutside: readonly Mutant[] = [
+  {
+    title: 'answers a provider ID without the cloud',
+    caughtBy: 'create',
+    seen: /^the provider ID is "vm-.*<cloud>:\/\//,
+    make: changed((good) => ({
+      async ensureVm(request, context) {
+        const vm = await good.ensureVm(request, context);
+        return { ...vm, providerID: vm.providerID.replace(/.*\//, '') };
+      },
+    })),
+  },
+  {
+    title: 'says gone while the VM is being deleted',
+    caughtBy: 'delete twice',
+    seen: /^deleteVm answers gone, and listVms has vm /,
+    make: changed((good) => ({
+      async deleteVm(request, context) {
+        const ends = AbortSignal.timeout(300); // longer than it takes for nobody, and shorter than for a VM
+        return good.deleteVm(request, { ...context, signal: ends }).catch((error: unknown) => {
+          if (ends.aborted) return gone;
+          throw error;
+        });
+      },
+    })),
+  },
+  {
+    title: 'lists whatever the tags are',
+    caughtBy: 'list by tags of another cluster',
+    seen: /it lists [1-9]\d* resources, such as .*the sweep would take them for its own/,
+    make: (deps) => {
+      const good = createProvider(cloud, deps);
+      let tags: object | undefined;
+      return {
+        ...good,
+        ensureVm(request, context) {
+          ({ tags } = request.providerSpec as { tags: object });
+          return good.ensureVm(request, context);
+        },
+        listVms: (request, context) =>
+          good.listVms(
+            { ...request, providerSpec: { ...(request.providerSpec as object), ...(tags && { tags }) } },
+            context,
+          ),
+      };
+    },
+  },
+  {
+    title: 'waits too little for its cloud to list a VM',
+    caughtBy: 'create',
+    seen: /^listVms has no VM of the Machine, also 0\.\d s later.*raise them/,
+    make: (deps) => createProvider({ ...cloud, settleSeconds: 0 }, deps),
+  },
+  {
+    title: 'says gone while the VM may not be listed yet',
+    caughtBy: 'leave nothing',
+    seen: /^after gone there was vm /,
+    make: changed((good) => ({
+      deleteVm: (request, context) => good.deleteVm({ ...request, outcomeUnknown: false }, context),
+    })),
   },
 ];
 

@@ -9,10 +9,14 @@ export interface CaseResult {
   readonly state: 'ok' | 'failed' | 'not run';
   /** What was seen, or why it was not run. */
   readonly why?: string;
+  /** Of a case that has failed: its last calls and their answers. */
+  readonly calls?: readonly string[];
   readonly promise: string;
   readonly section: string;
   readonly seconds: number;
 }
+
+type CaseEnd = Pick<CaseResult, 'state' | 'why' | 'calls'>;
 
 interface RunOptions {
   /** Aborts after the case that runs. */
@@ -42,23 +46,27 @@ export async function runCases(
   return results;
 }
 
-async function runOne(world: World, run: Case['run']): Promise<Pick<CaseResult, 'state' | 'why'>> {
-  let end: Pick<CaseResult, 'state' | 'why'> = { state: 'ok' };
+async function runOne(world: World, run: Case['run']): Promise<CaseEnd> {
+  let end: CaseEnd = { state: 'ok' };
   try {
     await world.begin();
     await run(world);
   } catch (error) {
     end = endOf(error);
   }
+  let calls = world.lastCalls();
   try {
-    await world.end(end.state === 'failed');
+    await world.end();
   } catch (error) {
-    if (end.state !== 'failed') end = { ...endOf(error), state: 'failed' };
+    if (end.state !== 'failed') {
+      end = { ...endOf(error), state: 'failed' };
+      calls = world.lastCalls();
+    }
   }
-  return end;
+  return end.state === 'failed' ? { ...end, calls } : end;
 }
 
-function endOf(error: unknown): Pick<CaseResult, 'state' | 'why'> {
+function endOf(error: unknown): CaseEnd {
   if (error instanceof NobodyServes || !(error instanceof Error)) throw error;
   if (error instanceof NotRun) return { state: 'not run', why: error.message };
   const cause = error.cause instanceof Error ? ` (${error.cause.message})` : '';

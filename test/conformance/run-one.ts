@@ -4,6 +4,7 @@ import { providerTaskQueue } from '../../api/names.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { connectClient, type TemporalServer } from '../../temporal/connection.ts';
 import type { Case } from './case.ts';
+import { leaveNothing } from './cases/deletion.ts';
 import type { ClassFile } from './class-file.ts';
 import { withEnds } from './ends.ts';
 import { type CaseResult, runCases } from './run-cases.ts';
@@ -26,6 +27,9 @@ export interface RunOneOptions {
   onResult(provider: string, result: CaseResult): void;
 }
 
+/** After the last creation, ms: by then most clouds list a VM for which the provider has waited too little. */
+const lastLookMs = 10_000;
+
 /** Runs the cases for a provider in any cloud, which is not under the suite's control. */
 export async function runOne({ provider, temporal, dataConverter, control, ...options }: RunOneOptions) {
   return withEnds(async (atEnd) => {
@@ -42,11 +46,13 @@ export async function runOne({ provider, temporal, dataConverter, control, ...op
 
     const client = new Client({ connection, namespace: temporal.namespace, dataConverter });
     const calls = createTemporalCalls(client, providerTaskQueue(options.installation, provider));
-    const world = createWorld({ subject, calls, worker });
+    const world = createWorld({ subject, calls, worker, lateMs: lastLookMs });
     const { cases, signal, onResult } = options;
-    const results = await withLog(worker, () =>
-      runCases(world, cases, { signal, onResult: (result) => onResult(provider, result) }),
-    );
+    const results = await withLog(worker, async () => {
+      await world.checkServed();
+      const report = (result: CaseResult) => onResult(provider, result);
+      return runCases(world, [...cases, leaveNothing], { signal, onResult: report });
+    });
     return { provider, results };
   });
 }

@@ -2,9 +2,10 @@
 import { failures, isFailureCode } from '../../../api/failures.ts';
 import { vmOf } from '../../../api/provider-id.ts';
 import { until } from '../../support/until.ts';
-import { check, NotRun } from '../breach.ts';
+import { check } from '../breach.ts';
+import { inShort } from '../calls.ts';
 import type { Case } from '../case.ts';
-import { idOf, inShort, type World } from '../world.ts';
+import { idOf, type World } from '../world.ts';
 
 /** Longer than the pause between two heartbeats, and than a cloud takes to answer, ms. */
 const slowMs = 8_000;
@@ -15,12 +16,15 @@ const quietMs = 10_000;
 export const creationCases: readonly Case[] = [
   {
     title: 'create',
-    promise: 'ensureVm makes one VM and returns it. The VM and its parts carry the UID, and listVms has it.',
+    promise:
+      'ensureVm makes one VM and returns it, with the provider ID of its Node. The VM and its parts carry the UID, and ' +
+      'listVms has it.',
     section: 'ensureVm',
     needs: [],
     async run(world) {
       const machine = world.newMachine();
       const vm = await world.ensure(machine);
+      checkProviderID(vm.providerID);
 
       const only = await world.onlyVm();
       check(isSame(vm.providerID, only.id), `the answer names ${vm.providerID}, and there is ${only.id}`);
@@ -43,9 +47,12 @@ export const creationCases: readonly Case[] = [
 
       const known = { providerID, ...(lastKnownState !== undefined && { lastKnownState }) };
       const spelled = { providerID: respell(providerID) };
-      for (const changes of [{}, known, spelled, { outcomeUnknown: true }]) {
+      for (const changes of [{}, known, spelled]) {
         const again = await world.ensure(machine, changes);
-        check(isSame(again.providerID, idOf(providerID)), `with ${JSON.stringify(changes)} it answers another VM`);
+        check(
+          isSame(again.providerID, idOf(providerID)),
+          `asked again with ${JSON.stringify(changes)} it answers another VM, ${again.providerID} and not ${providerID}`,
+        );
       }
       await world.onlyVm();
     },
@@ -94,11 +101,13 @@ export const creationCases: readonly Case[] = [
     async run(world) {
       const machine = world.newMachine();
       const { providerID } = await world.ensure(machine);
-      const vm = await world.ensure(machine, { providerID, mustExist: true });
+      await world.onlyVm();
+      const asked = { providerID, mustExist: true, outcomeUnknown: false } as const; // its Node runs, so it is listed
+      const vm = await world.ensure(machine, asked);
       check(isSame(vm.providerID, idOf(providerID)), `it answers ${vm.providerID} for ${providerID}`);
 
       await world.remove(machine, { providerID });
-      await world.refusal('ensureVm', world.creation(machine, { providerID, mustExist: true }), 'NotFound');
+      await world.refusal('ensureVm', world.creation(machine, asked), 'NotFound');
       await world.checkNothingExists();
     },
   },
@@ -146,7 +155,7 @@ export const creationCases: readonly Case[] = [
       if (outcome.kind === 'answered')
         check(outcome.answer.state !== 'failed', 'ensureVm answers a VM that has failed');
       else check(isLate, `ensureVm did not succeed: ${inShort(outcome)}`);
-      if (outcome.kind !== 'answered') await world.ensure(machine, { outcomeUnknown: true });
+      if (outcome.kind !== 'answered') await world.ensure(machine);
       await world.onlyVm();
     },
   },
@@ -164,7 +173,7 @@ export const creationCases: readonly Case[] = [
         const { type } = outcome.failure;
         check(isFailureCode(type) && failures[type].outcomeUnknown, `${type} says that no VM was made`);
       }
-      await world.ensure(machine, { outcomeUnknown: true });
+      await world.ensure(machine);
       await world.onlyVm();
     },
   },
@@ -184,7 +193,7 @@ export const creationCases: readonly Case[] = [
       await world.worker?.start();
 
       const outcome = await call.outcome();
-      check(outcome.kind === 'answered', `after the restart it is ${outcome.kind}`);
+      check(outcome.kind === 'answered', `after the restart of the worker: ${inShort(outcome)}`);
       check(outcome.attempt > 1 || world.cloud === undefined, 'the worker was not killed in the call');
       await world.onlyVm();
     },
@@ -203,7 +212,7 @@ export const creationCases: readonly Case[] = [
       await call.outcome();
       await world.cloud?.setFault();
 
-      await world.ensure(machine, { outcomeUnknown: true });
+      await world.ensure(machine);
       await world.onlyVm();
     },
   },
@@ -253,9 +262,17 @@ function isSame(providerID: string, id: string): boolean {
   return idOf(providerID).toLowerCase() === id.toLowerCase();
 }
 
+function checkProviderID(providerID: string): void {
+  check(
+    /^[a-z][a-z0-9+.-]*:\/\/.*[^/]$/i.test(providerID),
+    `the provider ID is ${JSON.stringify(providerID)}: answer spec.providerID of its Node, which has the form ` +
+      '<cloud>://<place>/<id of the VM>, else no Node is found to be that of the Machine',
+  );
+}
+
 /** The same VM as another system writes it. */
 function respell(providerID: string): string {
-  const [scheme, rest] = providerID.split('://');
-  if (rest === undefined) throw new NotRun(`the provider ID ${providerID} has no cloud before ://`);
+  checkProviderID(providerID);
+  const [scheme, rest = ''] = providerID.split('://');
   return `${scheme}:///elsewhere/${idOf(rest).toUpperCase()}`;
 }

@@ -1,6 +1,7 @@
 /** What `listVms` and `validateClass` promise. */
+import { randomUUID } from 'node:crypto';
 import { vmOf } from '../../../api/provider-id.ts';
-import { check } from '../breach.ts';
+import { check, NotRun } from '../breach.ts';
 import type { Case } from '../case.ts';
 import { answerOf } from '../world.ts';
 
@@ -20,6 +21,28 @@ export const listCases: readonly Case[] = [
       const missing = own.map(vmOf).filter((id) => !listed.includes(id));
       check(missing.length === 0, `it lists ${own.length - missing.length} of ${own.length} VMs`);
       check(new Set(listed).size === listed.length, 'it lists a VM twice');
+    },
+  },
+  {
+    title: 'list by tags of another cluster',
+    promise: 'listVms answers nothing for tags of a class that nothing has.',
+    section: 'listVms, validateClass and the sweep',
+    needs: [],
+    async run({ ensure, newMachine, onlyVm, list, scope }) {
+      const { tags, ...spec } = scope.providerSpec as { readonly tags?: unknown };
+      if (typeof tags !== 'object' || tags === null || Array.isArray(tags))
+        throw new NotRun('providerSpec.tags of the class is no map: only of a map the suite knows how to change it');
+      await ensure(newMachine());
+      await onlyVm();
+      const other = `conformance-${randomUUID()}`;
+      const changed = Object.fromEntries(Object.keys(tags).map((key) => [key, other]));
+      const listed = await list({ ...spec, tags: changed });
+      const ids = listed.slice(0, 3).map(({ kind, id }) => `${kind} ${id}`);
+      check(
+        listed.length === 0,
+        `with providerSpec.tags ${JSON.stringify(changed)} it lists ${listed.length} resources, such as ${ids.join(', ')}: ` +
+          'the sweep would take them for its own and delete them. List only what has the tags of providerSpec',
+      );
     },
   },
   {
