@@ -144,7 +144,8 @@ export const DeleteVmRequest = z.object({
     .optional()
     .describe(
       'Names of the Nodes that Millwright deletes after the VMs. A VM whose Node has another name is not deleted yet: ' +
-        'answer `deleting` with the name and be called again at once. Left out: delete without regard for names.',
+        'answer `deleting` with the name and be called again at once. An empty list knows no name, so delete no VM that has ' +
+        'one. Left out: delete without regard for names.',
     ),
   mayBeUntagged: z
     .boolean()
@@ -171,6 +172,15 @@ export const VmDeletion = z.object({
     .array(nonEmpty)
     .default([])
     .describe('Names of the Nodes of the VMs that this call found, so that they go, too. Empty where none is known.'),
+  askAgainAfterSeconds: z
+    .number()
+    .positive()
+    .optional()
+    .describe(
+      'With the state `deleting`: after how many seconds it is worth asking again, from 1 to 120; what is beyond counts as ' +
+        'the nearest of these. Left out: after as long as the deletion has taken already, from 1 to 10 seconds, and after ' +
+        '40 seconds a quarter of it, up to 120.',
+    ),
   untaggedVm: z
     .object({
       providerID: nonEmpty.describe('Equal to `Node.spec.providerID`.'),
@@ -201,7 +211,9 @@ export const CloudResource = z.object({
   id: nonEmpty.describe('Provider ID of a VM, the cloud’s own id of anything else.'),
   uid: z.string().optional().describe('Machine UID from the tags. Left out where there is none.'),
   name: z.string().describe('Name in the cloud, empty where it has none.'),
-  createdAt: z.iso.datetime({ offset: true }).describe('When the cloud created it.'),
+  createdAt: z.iso
+    .datetime({ offset: true })
+    .describe('When the cloud created it. In UTC with `Z`, or with an offset such as `+01:00`.'),
   alive: z
     .boolean()
     .optional()
@@ -215,7 +227,13 @@ export const CloudResource = z.object({
       'Of a disk, NIC, port or address: provider ID of the VM that has it. Without a UID tag, it belongs to the Machine of ' +
         'that VM. Left out: no VM has it, or it is not known.',
     ),
-  tags: z.record(z.string(), z.string()).optional().describe('May be left out where the request has `withoutTags`.'),
+  tags: z
+    .record(z.string(), z.string())
+    .optional()
+    .describe(
+      'All tags that it has in the cloud, with those that are not of the class. Whether the UID tag is among them does not ' +
+        'matter. May be left out where the request has `withoutTags`.',
+    ),
 });
 export type CloudResource = z.infer<typeof CloudResource>;
 

@@ -27,7 +27,7 @@ function elementsOf({ items }: Schema): Schema | undefined {
 
 function typeOf(schema: Schema): string {
   if (schema.enum) return schema.enum.map((value) => `\`${value}\``).join(', ');
-  if (schema.format === 'date-time') return 'string, RFC 3339 in UTC with `Z`';
+  if (schema.format === 'date-time') return 'string, RFC 3339';
   const elements = elementsOf(schema);
   if (elements) return `list of ${typeOf(elements)}`;
   if (typeof schema.additionalProperties === 'object') return `map of ${typeOf(schema.additionalProperties)}`;

@@ -66,7 +66,7 @@ function timesIn(timeMs: number, firstPauseMs: number, next: (pauseMs: number, a
 const polls = timesIn(minuteMs, firstPollIntervalMs, nextPollIntervalMs);
 /** Of one call of `deleteVm`. The last look comes when its patience is over. */
 const looks = timesIn(deletionPatienceMs, simulatedCloud.deletionPollMs, nextLookPauseMs) + 1;
-const deletions = timesIn(minuteMs, deletionPatienceMs + firstPollIntervalMs, (_pauseMs, atMs) => {
+const deletions = timesIn(minuteMs, deletionPatienceMs + deletionPollMs(0), (_pauseMs, atMs) => {
   return deletionPatienceMs + deletionPollMs(atMs);
 });
 /** The pauses before a set gets the next machines, of record 48. */

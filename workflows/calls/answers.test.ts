@@ -50,6 +50,14 @@ describe('readVmDeletion', () => {
     expect(readVmDeletion(found)).toEqual({ ...found, untaggedVm: { providerID: 'example:///vm-1' } });
   });
 
+  it('takes a time to ask again, and ignores one that is none: it holds no deletion up', () => {
+    const deleting = { state: 'deleting', nodeNames: [] };
+
+    expect(readVmDeletion({ ...deleting, askAgainAfterSeconds: 5 })).toEqual({ ...deleting, askAgainAfterSeconds: 5 });
+    for (const odd of [null, 0, -1, '5', Number.NaN])
+      expect(readVmDeletion({ ...deleting, askAgainAfterSeconds: odd })).toEqual(deleting);
+  });
+
   it.each([
     [null, 'state undefined: expected deleting, gone'],
     [{ state: 'gone', nodeNames: 'n' }, 'nodeNames "n": expected a list of strings'],

@@ -25,18 +25,24 @@ export function readVm(answer: unknown): Vm | Failure {
   return { ...(vm as Vm), ...(typeof vm.message === 'string' && { message: shortened(vm.message) }) };
 }
 
-/** The same for an answer to `deleteVm`. Nothing counts as gone before the answer is understood. */
+/**
+ * The same for an answer to `deleteVm`. Nothing counts as gone before the answer is understood. A time to ask again that
+ * is not usable is left out.
+ */
 export function readVmDeletion(answer: unknown): VmDeletion | Failure {
-  const { state, nodeNames, untaggedVm }: Partial<Record<keyof VmDeletion, unknown>> = Object(answer);
+  const fields: Partial<Record<keyof VmDeletion, unknown>> = Object(answer);
+  const { state, nodeNames, untaggedVm, askAgainAfterSeconds } = fields;
   if (state !== 'deleting' && state !== 'gone') return unusable('deleteVm', 'state', state, 'deleting, gone');
   const names = nodeNames ?? [];
   if (!isListOfTexts(names)) return unusable('deleteVm', 'nodeNames', names, 'a list of strings');
-  if (untaggedVm === undefined || untaggedVm === null) return { state, nodeNames: names };
+  const hasPause = typeof askAgainAfterSeconds === 'number' && askAgainAfterSeconds > 0;
+  const deletion: VmDeletion = { state, nodeNames: names, ...(hasPause && { askAgainAfterSeconds }) };
+  if (untaggedVm === undefined || untaggedVm === null) return deletion;
   const { providerID, nodeName = null }: Partial<Record<string, unknown>> = Object(untaggedVm);
   const isNamed = nodeName === null || (typeof nodeName === 'string' && nodeName !== '');
   if (typeof providerID !== 'string' || providerID === '' || !isNamed)
     return unusable('deleteVm', 'untaggedVm', untaggedVm, 'a providerID, and a nodeName if it is known');
-  return { state, nodeNames: names, untaggedVm: { providerID, ...(nodeName !== null && { nodeName }) } };
+  return { ...deletion, untaggedVm: { providerID, ...(nodeName !== null && { nodeName }) } };
 }
 
 /** An answer to `validateClass`. Without a usable `listScope` a source has none. */

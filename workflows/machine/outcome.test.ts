@@ -2,6 +2,7 @@ import { describe, expect, it } from '@jest/globals';
 import { type FailureCode, failures } from '../../api/failures.ts';
 import type { Failure } from '../calls/failure.ts';
 import {
+  deletionPollMs,
   firstPollIntervalMs,
   isPastCreation,
   isWrittenRecently,
@@ -64,6 +65,20 @@ describe('nextPollIntervalMs', () => {
     const pauses = [firstPollIntervalMs];
     for (let i = 0; i < 6; i++) pauses.push(nextPollIntervalMs(pauses.at(-1) ?? 0));
     expect(pauses.map((ms) => ms / second)).toEqual([10, 20, 40, 80, 120, 120, 120]);
+  });
+});
+
+describe('deletionPollMs', () => {
+  it('asks soon at first, and then less often the longer a deletion takes', () => {
+    const atSeconds = [0, 1, 3, 9, 30, 60, 400, 10_000];
+
+    expect(atSeconds.map((lasted) => deletionPollMs(lasted * second) / second)).toEqual([1, 1, 3, 9, 10, 15, 100, 120]);
+  });
+
+  it('asks when the provider says, after 1 s at the earliest and 2 minutes at the latest', () => {
+    const said = [0.001, 5, 90, 10_000];
+
+    expect(said.map((seconds) => deletionPollMs(10 * minute, seconds * second) / second)).toEqual([1, 5, 90, 120]);
   });
 });
 

@@ -115,18 +115,29 @@ describe('the deletion of a VM', () => {
     await workflow().terminate();
   });
 
-  it('is asked for with growing pauses where the cloud accepts it and does not do it', async () => {
+  /** The pauses between the calls of a deletion that the cloud never ends, s. */
+  async function pausesFor(timeMs: number, answer: { readonly askAgainAfterSeconds?: number } = {}): Promise<number[]> {
     await startAtRest();
     const askedAtMs: number[] = [];
     cloud.deleteVm = () => {
       askedAtMs.push(now());
-      return { state: 'deleting', nodeNames: [] };
+      return { state: 'deleting', nodeNames: [], ...answer };
     };
     touch({ deletingSince: time() });
     await observe();
-    await advance(3_600_000);
-    const pauses = askedAtMs.slice(1).map((ms, i) => ms - askedAtMs[i]!);
-    expect([pauses[0], pauses.at(-1)]).toEqual([10_000, 120_000]);
+    await advance(timeMs);
+    return askedAtMs.slice(1).map((ms, i) => (ms - askedAtMs[i]!) / 1_000);
+  }
+
+  it('is asked for again when the provider says', async () => {
+    expect(await pausesFor(13_000, { askAgainAfterSeconds: 3 })).toEqual([3, 3, 3, 3]);
+    await workflow().terminate();
+  });
+
+  it('is asked for with growing pauses where the cloud accepts it and does not do it', async () => {
+    const pauses = await pausesFor(3_600_000);
+    expect(pauses.slice(0, 6)).toEqual([1, 1, 2, 4, 8, 10]);
+    expect(pauses.at(-1)).toBe(120);
     expect(pauses.length).toBeLessThan(60);
     cloud.deleteVm = () => ({ state: 'gone', nodeNames: [] });
     await workflow().signal(retryNowSignal);

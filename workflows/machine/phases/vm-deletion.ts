@@ -26,6 +26,8 @@ interface Deletions {
   /** The VM that another system has made for the Machine. */
   readonly untaggedVm?: VmDeletion['untaggedVm'];
   readonly isGone: boolean;
+  /** After how long the first of the providers wants to be asked again, as far as one has said so. */
+  readonly askAgainMs?: number;
 }
 
 /** How VMs are deleted in a place. */
@@ -77,7 +79,7 @@ export async function deleteVms(
     return refused(state, doing, { code: 'InvalidArgument', message: problem, blockedOn: 'Source' }, { unblock });
   }
 
-  const { refusals, nodeNames: found, untaggedVm, isGone } = await deleteIn(state, places, mayBeUntagged);
+  const { refusals, nodeNames: found, untaggedVm, isGone, askAgainMs } = await deleteIn(state, places, mayBeUntagged);
   if (untaggedVm !== undefined) return takeUntagged(state, doing, untaggedVm);
   // Recorded before their VMs are deleted: whatever is lost then, their Nodes are deleted, too.
   if (found.length > 0) {
@@ -100,9 +102,9 @@ export async function deleteVms(
     return undefined;
   }
   state.vmDeletedMs = vmDeletedMs;
-  const pollMs = deletionPollMs(Date.now() - vmDeletedMs);
-  const isSlow = pollMs > firstPollIntervalMs && patched('long-deletions-are-asked-about-less-often');
-  const pauseMs = isSlow ? pollMs : firstPollIntervalMs;
+  const pauseMs = patched('deletions-are-asked-about-when-the-provider-says')
+    ? deletionPollMs(Date.now() - vmDeletedMs, askAgainMs)
+    : firstPollIntervalMs;
   const isLate = Date.now() >= vmDeletedMs + lateDeletionMs;
   showWait(state, {
     doing,
@@ -153,20 +155,22 @@ async function deleteIn(
   const { hasNoNode = false } = state.machine.limits;
   const refusals: { place: Place; failure: Failure }[] = [];
   const nodeNames: string[] = [];
+  const asksMs: number[] = [];
   let isGone = true;
   for (const place of places) {
     const options = { mayBeUntagged, ...(!hasNoNode && { nodeNames: [...known] }) };
     const deletion = await deleteVmIn(state, place, options);
     if ('code' in deletion) refusals.push({ place, failure: deletion });
     else {
-      const { untaggedVm } = deletion;
+      const { untaggedVm, askAgainAfterSeconds } = deletion;
+      if (askAgainAfterSeconds !== undefined) asksMs.push(askAgainAfterSeconds * 1_000);
       if (mayBeUntagged && untaggedVm !== undefined) return { refusals, nodeNames, untaggedVm, isGone: false };
       if (!hasNoNode) nodeNames.push(...deletion.nodeNames.filter((each) => !known.has(each)));
       if (nodeName !== undefined && deletion.nodeNames.includes(nodeName)) state.namedByCloud ??= { nodeName };
       isGone &&= deletion.state === 'gone';
     }
   }
-  return { refusals, nodeNames, isGone };
+  return { refusals, nodeNames, isGone, ...(asksMs.length > 0 && { askAgainMs: Math.min(...asksMs) }) };
 }
 
 /** The source that the VM was made from has changed since: correcting it does not help. */
