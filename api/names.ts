@@ -233,7 +233,7 @@ export const blockers = {
   Credentials: 'the cloud refuses the credentials',
   CloudCapacity: 'the cloud has no capacity or the quota is used up',
   CloudApi: 'the cloud refuses or does not answer',
-  ProviderWorker: 'no worker polls the task queue of the provider',
+  ProviderWorker: 'no worker polls the task queue of the provider, or the worker lacks an activity',
   NodeJoin: 'the VM exists, and its Node takes longer than most to become ready',
   NodeHealth: 'the Node is unhealthy or missing',
   Outage: 'so many Nodes are unhealthy or missing together that no machine is replaced',

@@ -157,10 +157,18 @@ describe('whose Node it is', () => {
   ])('a Node $what is its own', (its) => expectFound(its));
 
   it.each<Case>([
-    { what: 'of another VM', vm: 'aws:///eu-west-1a/i-2', notOwn: 'is that of another VM, aws:///eu-west-1a/i-2' },
+    {
+      what: 'of another VM',
+      vm: 'aws:///eu-west-1a/i-2',
+      notOwn: 'is that of another VM, aws:///eu-west-1a/i-2: the Machine names aws:///eu-west-1/i-1',
+    },
     {
       what: 'of another VM, although it names it',
-      ...{ vm: 'aws:///eu-west-1a/i-2', label: 'm', notOwn: 'is that of another VM, aws:///eu-west-1a/i-2' },
+      ...{
+        vm: 'aws:///eu-west-1a/i-2',
+        label: 'm',
+        notOwn: 'is that of another VM, aws:///eu-west-1a/i-2: the Machine names aws:///eu-west-1/i-1',
+      },
     },
     {
       what: 'of its VM that names another Machine of the VM',

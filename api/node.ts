@@ -136,7 +136,8 @@ export function judgeNode<T extends NodeLike>(
   const named = machineNamedBy(nodeMachineLabel, node, machine);
   const isOfOther = named !== undefined && named !== nameOf(machine);
   if (found !== undefined && providerID !== undefined) {
-    if (vmOf(found) !== vmOf(providerID)) return notOwn(`is that of another VM, ${found}`);
+    if (vmOf(found) !== vmOf(providerID))
+      return notOwn(`is that of another VM, ${found}: the Machine names ${providerID}`);
     const hasRival = isOfOther && rival?.providerID !== undefined && vmOf(rival.providerID) === vmOf(providerID);
     return hasRival ? notOwn(`is that of Machine ${named}, which names the same VM`) : { node };
   }

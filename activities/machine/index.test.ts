@@ -792,7 +792,7 @@ describe('markInterrupted', () => {
     const { name, ref, seen } = await tainted();
     expect(await activities.markInterrupted(ref, { ...seen, providerID: 'x:///zone/vm-2' }, 'soon')).toEqual({
       state: 'absent',
-      notOwn: `node ${name} is that of another VM, x:///zone/vm-1`,
+      notOwn: `node ${name} is that of another VM, x:///zone/vm-1: the Machine names x:///zone/vm-2`,
     });
     expect(await taintsOf(name)).toEqual(others);
   });

@@ -1,13 +1,14 @@
-/** What a failed activity means: one translation, pure, for every workflow. */
+/** What a failed activity means: one translation for every workflow. */
 import {
   ActivityFailure,
   ApplicationFailure,
   CancelledFailure,
   isCancellation,
+  patched,
   TemporalFailure,
   TimeoutFailure,
 } from '@temporalio/workflow';
-import { type FailureCode, failures, isFailureCode, shortened } from '../../api/failures.ts';
+import { type FailureCode, failures, isFailureCode, isUnknownActivity, shortened } from '../../api/failures.ts';
 import type { Blocker } from '../../api/names.ts';
 
 /** A failed call to a provider or to Kubernetes. */
@@ -96,6 +97,10 @@ export function isSameError(a: Pick<Failure, 'code' | 'message'>, b: Pick<Failur
 
 /** A failure of a provider's activity, with the provider in it where that may be what is wrong. */
 export function withProvider(failure: Failure, provider: string): Failure {
+  if (isUnknownActivity(failure.message) && patched('activities-that-a-worker-lacks')) {
+    const hint = `the worker of provider "${provider}" has to register this activity under the name of the contract`;
+    return { ...failure, message: `${failure.message}: ${hint}`, blockedOn: 'ProviderWorker' };
+  }
   if (failure.blockedOn !== 'ProviderWorker') return failure;
   const hint = `is the name "${provider}" right, and does a worker of this provider run?`;
   return { ...failure, message: `${failure.message}: ${hint}` };

@@ -30,7 +30,8 @@ export function findRemedy({ ref }: Pick<MachineState, 'ref'>, blockedOn: Blocke
     Credentials: `Correct the credentials in the Secret of the class; the change is picked up at once. If a right is missing, give it to their account; ${retry} tries at once.`,
     CloudCapacity: `Raise the quota or choose another machine type or zone, then run ${retry}.`,
     CloudApi: `An outage needs nothing: it is tried again. Where the class is wrong, correct it; the change is picked up at once. ${retry} tries at once.`,
-    ProviderWorker: 'Start a worker for this provider, or correct `provider` in the class.',
+    ProviderWorker:
+      'Start a worker for this provider, or correct `provider` in the class. If the worker lacks an activity, register it there.',
   };
   return remedies[blockedOn];
 }

@@ -78,14 +78,23 @@ describe('a provider that nobody serves', () => {
   const known = ['aws', 'simulated'];
 
   it('is started, where it is a built-in one', () => {
-    expect(providerFinding('AWS', ['small'], [], known).fix).toBe('start a worker with --providers aws');
+    expect(providerFinding('AWS', ['small'], [], known, 0).fix).toBe('start a worker with --providers aws');
   });
 
   it('may be a mistake, where it is none', () => {
-    const { message, fix } = providerFinding('awz', ['a', 'b', 'c', 'd'], [], known);
+    const { message, fix } = providerFinding('awz', ['a', 'b', 'c', 'd'], [], known, 0);
 
     expect(message).toBe('no worker serves it: the machines of a, b, c and 1 more wait');
     expect(fix).toMatch(/^correct the name, if it is one of the built-in aws, simulated; else start the worker/);
+  });
+
+  it('is served as far as a worker has polled: it says when the last one did, for it may have ended since', () => {
+    const pollers = [1_000, 21_000].map((seenMs) => ({ identity: '1@host', seenMs }));
+
+    expect(providerFinding('acme', ['a'], pollers, known, 51_000)).toEqual({
+      ...{ subject: 'provider acme', state: 'ok' },
+      message: 'a worker has polled its task queue 30 s ago, for a',
+    });
   });
 });
 

@@ -272,16 +272,22 @@ export function queueFinding({ subject, serves, fix, pollers }: Queue): Finding 
  * Whether a provider is served, and whether its name may be a mistake.
  * @param sources names of the classes that name it
  * @param known names of the built-in providers
+ * @param nowMs by the clock of the server
  */
 export function providerFinding(
   provider: string,
   sources: readonly string[],
   pollers: readonly Poller[],
   known: readonly string[],
+  nowMs: number,
 ): Finding {
   const subject = `provider ${provider}`;
   const users = `${sources.slice(0, 3).join(', ')}${sources.length > 3 ? ` and ${sources.length - 3} more` : ''}`;
-  if (pollers.length > 0) return { subject, state: 'ok', message: `a worker serves it, for ${users}` };
+  if (pollers.length > 0) {
+    const seenMs = Math.max(...pollers.map((poller) => poller.seenMs));
+    const message = `a worker has polled its task queue ${durationText(nowMs - seenMs)} ago, for ${users}`;
+    return { subject, state: 'ok', message };
+  }
   const isBuiltIn = known.includes(provider.toLowerCase());
   return {
     subject,

@@ -437,6 +437,7 @@ async function checkQueues(
           of.map(({ object }) => object.name),
           pollers,
           providerNames,
+          Date.now() + aheadMs,
         );
       }),
     ),

@@ -47,6 +47,24 @@ describe('a creation', () => {
     expect(cloud.asked).toHaveLength(1);
   });
 
+  it('is blocked on its worker at once if that lacks the activity, and has then made nothing', async () => {
+    cloud.ensureVm = () => {
+      throw ApplicationFailure.create({ message: 'unable to find activityType=ensureVm. Supported types: [EnsureVM]' });
+    };
+    await start();
+    await untilRefused(1);
+
+    expect(await described()).toMatchObject({
+      blockedOn: 'ProviderWorker',
+      lastError: { code: 'Unknown', message: expect.stringContaining('has to register this activity under the name') },
+      unblock: expect.stringContaining('If the worker lacks an activity, register it there.'),
+    });
+    touch({ deletingSince: time() });
+    await observe();
+    await workflow().result();
+    expect(cloud.deletions).toEqual([]);
+  });
+
   it('asks no provider while the Machine cannot record where, and goes on once it can', async () => {
     cloud.ensureVm = () => refuse('InvalidArgument');
     await start();
