@@ -2,7 +2,7 @@
 import { type FailureCode, failures } from '../../api/failures.ts';
 import { blockers, searchAttributes } from '../../api/names.ts';
 import { reportedProblems } from '../../temporal/broken-runs.ts';
-import { retryPauseMs } from '../../workflows/machine/outcome.ts';
+import { quickPauseMs, retryPauseMs } from '../../workflows/machine/outcome.ts';
 
 /** Content of docs/reference/failures.md. */
 export function failuresDoc(): string {
@@ -23,7 +23,10 @@ export function failuresDoc(): string {
 A provider fails with an \`ApplicationFailure\` whose \`type\` is one of these codes. Codes and numbers are those of
 machine-controller-manager. Any other type counts as \`Unknown\`.
 
-- **Transient**: a retry within seconds may succeed. The workflow reports the failure only if it persists: after four calls. Any other code is a refusal that only a person or time can change.
+- **Transient**: a retry within seconds may succeed. If \`ensureVm\` fails with such a code, and the failure is retryable, the workflow repeats the
+  call after ${quickPauses()} without reporting the failure, or after the pause that the cloud asks for. The next failure is reported, and from then
+  on the pauses of the table count. A failure that is not retryable, or asks for a pause of 10 s or more, is reported at once. Any other code is a
+  refusal that only a person or time can change.
 - **Outcome unknown**: the call may have had its effect although it failed. A create call may have left a VM, so the next
   attempt waits for \`settleSeconds\` and looks for the VM before it creates one.
 - **Nothing made**: the create call was rejected before anything was made, not even a disk or NIC. If every create call of a
@@ -53,6 +56,21 @@ ${waits.join('\n')}
 function pausesText(code: FailureCode, during: 'creation' | 'deletion'): string {
   const texts = [0, Infinity].map((refusedForMs) => pauseText(retryPauseMs({ code }, during, { refusedForMs })));
   return [...new Set(texts)].join(' to ');
+}
+
+/** Between the calls of `ensureVm` that are repeated before a failure is reported. */
+function quickPauses(): string {
+  const lost = {
+    code: 'Unavailable',
+    message: '',
+    outcomeUnknown: true,
+    blockedOn: 'CloudApi',
+    attemptsUsedUp: true,
+  } as const;
+  const pauses: string[] = [];
+  for (let ms = quickPauseMs(lost, 1); ms !== undefined; ms = quickPauseMs(lost, pauses.length + 1))
+    pauses.push(pauseText(ms));
+  return `${pauses.slice(0, -1).join(', ')} and ${pauses.at(-1)}`;
 }
 
 function pauseText(ms: number): string {

@@ -34,7 +34,7 @@ export const MachineClass = z
     ),
     credentialsSecretRef: SecretReference.optional().describe('Secret whose keys win over those of secretRef.'),
     secretRef: SecretReference.optional().describe(
-      'Secret with user data, credentials, or both. A missing one is skipped.',
+      'Secret with user data in the key `userData`, credentials in the keys of the provider, or both. A missing one is skipped.',
     ),
     provider: z.string().max(maxProviderLength).optional().describe('Provider that makes the VMs, such as `AWS`.'),
     providerSpec: z.looseObject({}).describe('What the provider needs to know, in its own words.'),
