@@ -1,5 +1,6 @@
 /** What `listVms` and `validateClass` promise. */
 import { randomUUID } from 'node:crypto';
+import { isDeepStrictEqual } from 'node:util';
 import { vmOf } from '../../../api/provider-id.ts';
 import { check, NotRun } from '../breach.ts';
 import type { Case } from '../case.ts';
@@ -29,18 +30,17 @@ export const listCases: readonly Case[] = [
     section: 'listVms, validateClass and the sweep',
     needs: [],
     async run({ ensure, newMachine, onlyVm, list, scope }) {
-      const { tags, ...spec } = scope.providerSpec as { readonly tags?: unknown };
-      if (typeof tags !== 'object' || tags === null || Array.isArray(tags))
-        throw new NotRun('providerSpec.tags of the class is no map: only of a map the suite knows how to change it');
+      const other = `conformance-${randomUUID()}`;
+      const changed = withTagValues(scope.providerSpec, other);
+      if (isDeepStrictEqual(changed, scope.providerSpec))
+        throw new NotRun('providerSpec has no map under a key "tags", of which the suite could change the values');
       await ensure(newMachine());
       await onlyVm();
-      const other = `conformance-${randomUUID()}`;
-      const changed = Object.fromEntries(Object.keys(tags).map((key) => [key, other]));
-      const listed = await list({ ...spec, tags: changed });
+      const listed = await list(changed);
       const ids = listed.slice(0, 3).map(({ kind, id }) => `${kind} ${id}`);
       check(
         listed.length === 0,
-        `with providerSpec.tags ${JSON.stringify(changed)} it lists ${listed.length} resources, such as ${ids.join(', ')}: ` +
+        `with the value ${other} for all tags of providerSpec it lists ${listed.length} resources, such as ${ids.join(', ')}: ` +
           'the sweep would take them for its own and delete them. List only what has the tags of providerSpec',
       );
     },
@@ -62,3 +62,11 @@ export const listCases: readonly Case[] = [
     },
   },
 ];
+
+/** The same with this value for every tag: of each map under a key `tags`, at any depth. */
+function withTagValues(providerSpec: object, value: string): object {
+  const isMap = (each: unknown): each is object => typeof each === 'object' && each !== null && !Array.isArray(each);
+  const replaced = (key: string, each: unknown): unknown =>
+    key === 'tags' && isMap(each) ? Object.fromEntries(Object.keys(each).map((name) => [name, value])) : each;
+  return JSON.parse(JSON.stringify(providerSpec, replaced)) as object;
+}
