@@ -9,8 +9,8 @@ import { drainCommand, retryCommand } from './commands/signal/commands.ts';
 import { stuckCommand } from './commands/stuck/command.ts';
 import { sweepCommand } from './commands/sweep/command.ts';
 import { timelineCommand } from './commands/timeline/command.ts';
-import { versionCommand } from './commands/version/command.ts';
 import { uninstallCommand } from './commands/uninstall/command.ts';
+import { versionCommand } from './commands/version/command.ts';
 import { completionCommand } from './completion/command.ts';
 
 /** Commands that look or act once: those of `kubectl machine`, too. */
