@@ -7,12 +7,12 @@ export function toOption(name: FlagName): Option {
   const { value, description, short, ...flag }: Flag = flags[name];
   const notes = [
     ...(flag.default === undefined ? [] : [`default: ${flag.default || 'empty'}`]),
-    `env: ${envOf(name).join(', ')}`,
+    ...(envOf(name).length === 0 ? [] : [`env: ${envOf(name).join(', ')}`]),
   ];
   const spelling = `${short === undefined ? '' : `-${short}, `}${flagOf(name)}`;
   const isSwitch = value === 'true|false';
   return new Option(
     isSwitch ? `${spelling} [${value}]` : `${spelling} <${value}>`,
-    `${description} (${notes.join('; ')})`,
+    notes.length === 0 ? description : `${description} (${notes.join('; ')})`,
   );
 }

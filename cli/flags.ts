@@ -18,6 +18,8 @@ export interface Flag {
   readonly default?: string;
   /** Environment variable that other programs use for the same setting. Ours takes precedence. */
   readonly alsoEnv?: string;
+  /** There is no variable, because it says what one call does. */
+  readonly flagOnly?: true;
   /** There is no flag, because every user of a host can read its command lines. */
   readonly envOnly?: true;
   /** Checks and converts the given text. Its messages name the accepted values. */
@@ -499,23 +501,27 @@ export const flags = {
   dryRun: {
     value: 'true|false',
     default: 'false',
+    flagOnly: true,
     description: 'Whether the sweep only reports what it would delete.',
     schema: trueOrFalse,
   },
   blockedOn: {
     value: 'cause',
+    flagOnly: true,
     description: 'For `retry`: everything that waits for this, as `stuck` lists it.',
     schema: z.enum(Object.keys(blockers) as [Blocker, ...Blocker[]], `give one of ${Object.keys(blockers).join(', ')}`),
   },
   force: {
     value: 'true|false',
     default: 'false',
+    flagOnly: true,
     description: 'For `drain`: delete the pods with a grace period of 0, and do not wait for them.',
     schema: trueOrFalse,
   },
   skip: {
     value: 'true|false',
     default: 'false',
+    flagOnly: true,
     description: 'For `drain`: delete the VM with the pods still on it.',
     schema: trueOrFalse,
   },
@@ -541,6 +547,7 @@ export const flags = {
   watch: {
     short: 'w',
     value: 'true|false',
+    flagOnly: true,
     description:
       '`rollout status` waits until the rollout is complete or misses its progress deadline, unless this is false. `get` goes on to print what changes, if this is true.',
     schema: trueOrFalse,
@@ -548,12 +555,14 @@ export const flags = {
   toRevision: {
     value: 'number',
     default: '0',
+    flagOnly: true,
     description: 'Revision that `rollout undo` restores, see `rollout history`. 0: the previous one.',
     schema: wholeNumber(0, 1_000_000_000),
   },
   filename: {
     short: 'f',
     value: 'path',
+    flagOnly: true,
     description:
       'Manifest with a changed MachineDeployment, for `rollout plan`: a file in YAML or JSON, or - for standard input.',
     schema: z.string().transform((path, context) => {
@@ -563,6 +572,7 @@ export const flags = {
   },
   export: {
     value: 'path',
+    flagOnly: true,
     description:
       'File that `replay` writes the history to, in JSON as Temporal has it. Temporal deletes a run when its retention ends.',
     schema: text,

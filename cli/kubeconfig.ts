@@ -18,7 +18,7 @@ export function isOneCluster({ controlKubeconfig }: KubeconfigOptions): boolean 
 /** The flag that names the kubeconfig of a cluster. */
 export function kubeconfigFlag(cluster: Cluster, options: KubeconfigOptions): string {
   if (cluster === 'control' && !isOneCluster(options)) return '--control-kubeconfig';
-  return options.targetKubeconfig === '' && options.kubeconfig !== '' ? '--kubeconfig' : '--target-kubeconfig';
+  return options.targetKubeconfig === '' ? '--kubeconfig' : '--target-kubeconfig';
 }
 
 /** Kubeconfig of a cluster, as `loadKubeconfig` accepts it. */
@@ -41,9 +41,15 @@ function defaultKubeconfig(options: KubeconfigOptions): string {
 
 /** Throws an Error that names the flag when the kubeconfig or its context cannot be used. */
 export function accessTo(cluster: Cluster, options: KubeconfigOptions): KubeconfigAccess {
+  const path = kubeconfigOf(cluster, options);
+  const { controlKubeconfig, targetKubeconfig, kubeconfig } = options;
+  const isGiven = [controlKubeconfig, targetKubeconfig, kubeconfig, 'inClusterConfig'].includes(path);
+  if (!isGiven && !existsSync(path)) {
+    throw new Error(`no kubeconfig is given, and there is no ${path}: set KUBECONFIG, or give --kubeconfig`);
+  }
   try {
     const isContext = cluster === 'control' || isOneCluster(options);
-    return loadKubeconfig(kubeconfigOf(cluster, options), isContext ? options.context : undefined);
+    return loadKubeconfig(path, isContext ? options.context : undefined);
   } catch (cause) {
     const message = cause instanceof Error ? cause.message : String(cause);
     throw new Error(`${kubeconfigFlag(cluster, options)}: ${message}`, { cause });

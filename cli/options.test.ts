@@ -114,6 +114,16 @@ describe('parseOptions', () => {
     ]);
   });
 
+  it.each(['force', 'skip', 'dryRun', 'toRevision', 'filename', 'blockedOn', 'watch', 'export'] as const)(
+    'takes no variable for %s, which says what one call does',
+    (name) => {
+      const variable = `MILLWRIGHT_${flagOf(name).slice(2).replaceAll('-', '_').toUpperCase()}`;
+
+      expect(envOf(name)).toEqual([]);
+      expect(problemsOf({}, { [variable]: 'true' })).toEqual([expect.stringContaining(`${variable} is not known`)]);
+    },
+  );
+
   it('refuses a certificate without its key', () => {
     writeFileSync(join(folder, 'cert.pem'), 'PEM');
 

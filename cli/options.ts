@@ -19,9 +19,13 @@ export function flagOf(name: string): string {
   return `--${name.replace(/[A-Z]/g, (letter) => `-${letter.toLowerCase()}`)}`;
 }
 
-/** Environment variables of a flag, in order of precedence: `kubeApiQps` has `MILLWRIGHT_KUBE_API_QPS`. */
+/**
+ * Environment variables of a flag, in order of precedence: `kubeApiQps` has `MILLWRIGHT_KUBE_API_QPS`. None where it
+ * says what one call does.
+ */
 export function envOf(name: FlagName): string[] {
-  const { alsoEnv }: Flag = flags[name];
+  const { alsoEnv, flagOnly }: Flag = flags[name];
+  if (flagOnly) return [];
   const own = `${ownPrefix}${name.replace(/[A-Z]/g, (letter) => `_${letter}`).toUpperCase()}`;
   return alsoEnv === undefined ? [own] : [own, alsoEnv];
 }
@@ -98,7 +102,7 @@ const foreignVariables =
   /_(SERVICE|PORT)(_|$)|^MILLWRIGHT_(TEST_\w+|ETCD|KUBE_APISERVER|KUBE_CONTROLLER_MANAGER|KUBECTL|TEMPORAL)$/;
 
 function unknownVariables(env: Environment): string[] {
-  const known = (Object.keys(flags) as FlagName[]).map((name) => envOf(name)[0] ?? '');
+  const known = (Object.keys(flags) as FlagName[]).flatMap((name) => envOf(name).slice(0, 1));
   return Object.keys(env)
     .filter((name) => name.startsWith(ownPrefix) && !known.includes(name) && !foreignVariables.test(name))
     .map((name) => {

@@ -37,3 +37,15 @@ it('a call that was about to be repeated when its connection was closed is rejec
 
   server.close();
 });
+
+it('an address that refuses is reported with the refusal, and not when the time for an answer is over', async () => {
+  const server = createServer().listen(0, '127.0.0.1');
+  await once(server, 'listening');
+  const address = `127.0.0.1:${(server.address() as AddressInfo).port}`;
+  server.close();
+  await once(server, 'close');
+
+  await expect(connectClient({ address, namespace: 'default', tls: false })).rejects.toThrow(
+    `Temporal does not answer at ${address} (connect ECONNREFUSED ${address}): start it, or correct --temporal-address`,
+  );
+});

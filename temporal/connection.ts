@@ -38,24 +38,25 @@ const timeoutMs = 10_000;
  * TemporalAwayError where the server does not answer.
  */
 export async function connectClient(server: TemporalServer): Promise<Connection> {
-  return openChecked(server, async () => {
-    const connection = Connection.lazy({
+  let isOpen = false;
+  // The default retries silently for 20 s. Callers retry themselves, with the state of that moment.
+  const retries = defaultGrpcRetryOptions({ maxAttempts: 4 });
+  const retryableDecider: typeof retries.retryableDecider = (attempt, status) =>
+    (isOpen || !neverConnected.test(status.details)) && retries.retryableDecider(attempt, status);
+  const connection = await openChecked(server, async () =>
+    Connection.lazy({
       ...sdkOptions(server),
-      connectTimeout: timeoutMs,
       // By default the pauses between reconnects grow to two minutes.
       channelArgs: { 'grpc.max_reconnect_backoff_ms': 5_000 },
-      // The default retries silently for 20 s. Callers retry themselves, with the state of that moment.
-      interceptors: [makeGrpcRetryInterceptor(defaultGrpcRetryOptions({ maxAttempts: 4 })), rejectOnceClosed],
-    });
-    try {
-      await connection.ensureConnected();
-      return connection;
-    } catch (error) {
-      await connection.close(); // else it would continue to connect
-      throw error;
-    }
-  });
+      interceptors: [makeGrpcRetryInterceptor({ ...retries, retryableDecider }), rejectOnceClosed],
+    }),
+  );
+  isOpen = true;
+  return connection;
 }
+
+/** What gRPC says of an address at which it has found nobody. */
+const neverConnected = /^(No connection established|Name resolution failed)/;
 
 type Interceptor = NonNullable<ConnectionOptions['interceptors']>[number];
 
@@ -110,15 +111,14 @@ export async function openChecked<C extends ConnectionLike>(
   server: TemporalServer,
   open: () => Promise<C>,
 ): Promise<C> {
-  const { address, namespace } = server;
+  const { namespace } = server;
   const opening = open();
   let connection: C;
   try {
     connection = await within(timeoutMs, opening);
   } catch (cause) {
     void opening.then((late) => late.close()).catch(() => undefined);
-    const problem = `Temporal does not answer at ${address} (${reasonOf(cause)})`;
-    throw new TemporalAwayError(`${problem}: start it, or correct --temporal-address and the TLS flags`, { cause });
+    throw awayError(server, cause);
   }
   try {
     await connection.withDeadline(Date.now() + timeoutMs, () =>
@@ -127,8 +127,14 @@ export async function openChecked<C extends ConnectionLike>(
     return connection;
   } catch (cause) {
     await connection.close();
-    throw new Error(refusalOf(server, cause), { cause });
+    throw isAway(cause) ? awayError(server, cause) : new Error(refusalOf(server, cause), { cause });
   }
+}
+
+function awayError({ address }: TemporalServer, cause: unknown): TemporalAwayError {
+  const [, reason = reasonOf(cause)] = /Last error: (?:Error: )?(.+)\. Resolution note/.exec(reasonOf(cause)) ?? [];
+  const problem = `Temporal does not answer at ${address} (${reason})`;
+  return new TemporalAwayError(`${problem}: start it, or correct --temporal-address and the TLS flags`, { cause });
 }
 
 function refusalOf({ address, namespace }: TemporalServer, cause: unknown): string {

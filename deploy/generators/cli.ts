@@ -16,7 +16,7 @@ In a checkout, \`npm run millwright -- run …\` is the same as \`millwright run
 kubectl. Commands that are no servers find cluster and namespace as kubectl does, and all find Temporal
 [as \`temporal\` does](../how-to/connect-to-temporal.md#the-settings-of-the-temporal-cli).
 
-Every flag can be set by an environment variable instead. A flag takes precedence over a variable, and the first variable
+Every flag that has a variable in the table below can be set by it instead. A flag takes precedence over a variable, and the first variable
 of a row over the others. Durations are written as in Go: \`90s\`, \`20m\`, \`1h30m\`. Unknown or malformed flags, arguments
 and \`MILLWRIGHT_\` variables are refused with exit code 2. A command that fails exits with 1, and a replay that
 differs with 3. Processes that serve exit

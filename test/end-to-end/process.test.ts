@@ -254,7 +254,7 @@ describe('a process that serves', () => {
           `^the control cluster ${client.server} refuses the request .* 401 .* correct --target-kubeconfig`,
         ),
       ],
-      [expect.stringMatching('^--target-kubeconfig: KUBERNETES_SERVICE_HOST is not set')],
+      [expect.stringMatching('^--kubeconfig: KUBERNETES_SERVICE_HOST is not set')],
     ]);
   });
 });

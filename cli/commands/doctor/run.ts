@@ -406,7 +406,9 @@ async function checkQueues(
   const correct = 'correct --namespace, --installation or --temporal-namespace';
   const worker = `start \`millwright run\` or \`millwright worker\`, or ${correct}`;
   const controllers = `start \`millwright run\` or \`millwright controllers\`, or ${correct}`;
-  const providers = Map.groupBy(sources, ({ provider }) => provider);
+  // A class without one is a problem of its own.
+  const named = sources.filter(({ provider }) => provider !== '');
+  const providers = Map.groupBy(named, ({ provider }) => provider);
   return Promise.all([
     finding('controllers', async () => {
       const pollers = await poll(controllersQueue(installation), 'workflow');

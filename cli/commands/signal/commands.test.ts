@@ -1,6 +1,6 @@
 import { expect, it } from '@jest/globals';
 import { parseOptions, UsageError } from '../../options.ts';
-import { drainCommand } from './commands.ts';
+import { drainCommand, retryCommand } from './commands.ts';
 
 it.each([
   [{}, '--force or --skip is missing: give one of them'],
@@ -8,4 +8,10 @@ it.each([
 ])('refuses to drain with %j', async (given, problem) => {
   const run = drainCommand.run(parseOptions(drainCommand.flags, given, {}), ['machine'], given);
   await expect(run).rejects.toThrow(new UsageError(problem));
+});
+
+it('says of a sweep that waits for approval how to approve', async () => {
+  const given = { blockedOn: 'Brake', namespace: 'prod' };
+  const run = retryCommand.run(parseOptions(retryCommand.flags, given, {}), [], given);
+  await expect(run).rejects.toThrow(/^--blocked-on is 'Brake': .* millwright sweep approve <id>... -n prod$/);
 });

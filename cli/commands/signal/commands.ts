@@ -1,4 +1,5 @@
 import { defineCommand } from '../../command.ts';
+import { commandLine } from '../../command-line.ts';
 import { personFlags, temporalFlags } from '../../flag-groups.ts';
 import { UsageError } from '../../options.ts';
 
@@ -7,7 +8,11 @@ export const retryCommand = defineCommand({
   description: `Make machines try again now what they wait for, or everything that waits for one cause. It changes nothing else and is safe at any time. A whole rollout: rollout retry.`,
   arguments: [['[machine...]', 'names of Machines']],
   flags: ['blockedOn', 'installation', ...personFlags, ...temporalFlags],
-  async run(options, names) {
+  async run(options, names, rawFlags) {
+    if (options.blockedOn === 'Brake') {
+      const approve = commandLine(['sweep', 'approve', '<id>...'], options.namespace, rawFlags);
+      throw new UsageError(`--blocked-on is 'Brake': a sweep waits for approval, and not for a retry; run ${approve}`);
+    }
     if (names.length === 0 && options.blockedOn === undefined) {
       throw new UsageError('machine is missing: name machines, or give --blocked-on with a cause that `stuck` lists');
     }

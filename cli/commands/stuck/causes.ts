@@ -89,9 +89,9 @@ export function isRetriedTogether({ blockedOn, type, blocked }: CauseGroup): boo
 /** Most names in a line, and most that say each what is wrong. */
 export const maxNames = 5;
 
-/** A paragraph for each cause. @param isComplete false: some of what is stuck may not be known */
-export function causesText(causes: readonly Cause[], isComplete: boolean): string {
-  if (causes.length === 0) return isComplete ? 'nothing is stuck' : 'nothing is known to be stuck';
+/** A paragraph for each cause. */
+export function causesText(causes: readonly Cause[]): string {
+  if (causes.length === 0) return 'nothing is stuck';
   return causes.map((cause) => paragraphOf(cause).join('\n')).join('\n\n');
 }
 

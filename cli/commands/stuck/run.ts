@@ -32,14 +32,18 @@ type StuckOptions = Options<
 
 /**
  * The output of the command. Says on standard error which processes are missing. Throws an Error where the namespace
- * is.
+ * is, and where processes are and nothing is listed: that is no all-clear.
  */
 export async function stuck(options: StuckOptions, rawFlags: RawFlags): Promise<string> {
   return withInstallation(options, async (installation) => {
     const openOnes = openOnly(installation.client);
     const missing = await missingProcessesText(installation, options, 'stuck');
-    if (missing !== undefined) complain(`${missing}. What nobody works on is not listed.`);
     const groups = groupByCause(await listBlocked(installation));
+    if (missing !== undefined) {
+      const note = `${missing}. What nobody works on is not listed`;
+      if (groups.length === 0) throw new Error(`${note}, so whether something is stuck is not known`);
+      complain(`${note}.`);
+    }
     const approval = commandLine(['sweep', 'approve', '<id>...'], options.namespace, rawFlags);
     const causes: Cause[] = await Promise.all(
       groups.map(async (group) => {
@@ -57,7 +61,7 @@ export async function stuck(options: StuckOptions, rawFlags: RawFlags): Promise<
         };
       }),
     );
-    return rendered(causes, options, () => causesText(causes, missing === undefined));
+    return rendered(causes, options, () => causesText(causes));
   });
 }
 
