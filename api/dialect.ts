@@ -407,8 +407,11 @@ export interface OwnedMachineDialect {
   failedToJoin(machine: KubeObject): boolean;
   /** Since when a machine that works has done so without a break, ms since the epoch. */
   readySinceMs(machine: KubeObject): number;
-  /** What the machine says of its last operation, on one line, and the code if it was refused. */
-  operationOf(machine: KubeObject): { readonly code?: string; readonly text: string };
+  /**
+   * What the machine says of its last operation, on one line; the code if it was refused; and what it waits for while
+   * it is under way, as far as the API has a word for that.
+   */
+  operationOf(machine: KubeObject): { readonly code?: string; readonly text: string; readonly waitsFor?: string };
   /** What an unhealthy machine asks of its owner; undefined: nothing. */
   requestOf(machine: KubeObject): ReplacementRequest | undefined;
   /** Whether a failed machine is kept instead of replaced. */
@@ -423,8 +426,11 @@ export interface OwnedMachineDialect {
 
 /** What `millwright describe` prints of the status of objects, in the words of their API. */
 export interface DescribeDialect {
-  /** Rows about a Machine whose workflow does not answer. */
-  machineRows(machine: KubeObject): readonly (readonly [name: string, value: string | undefined])[];
+  /** Rows about a Machine whose workflow does not answer. @param sinceText says since when something is so */
+  machineRows(
+    machine: KubeObject,
+    sinceText: (time: string) => string,
+  ): readonly (readonly [name: string, value: string | undefined])[];
   /** The failed machines that the status of a set or deployment lists. */
   failedMachinesOf(owner: KubeObject): readonly { readonly name: string; readonly reason: string }[];
 }

@@ -51,6 +51,20 @@ export const failures = {
   Uninitialized: { ...refusal, meaning: 'The VM exists and its set-up did not succeed.', outcomeUnknown: true },
 } as const satisfies Record<string, FailureMeaning>;
 
+/** What a person can do about a blocker; undefined where only the error says it. @param retry the command that retries */
+export function remedyOf(blockedOn: Blocker, retry: string): string | undefined {
+  const remedies: Partial<Record<Blocker, string>> = {
+    Source: 'Correct the class or its Secret; the change is picked up at once.',
+    MachineSpec: 'Correct the Machine; the change is picked up at once.',
+    Credentials: `Correct the credentials in the Secret of the class; the change is picked up at once. If a right is missing, give it to their account; \`${retry}\` tries at once.`,
+    CloudCapacity: `Raise the quota or choose another machine type or zone, then run \`${retry}\`.`,
+    CloudApi: `An outage needs nothing: it is tried again. Where the class is wrong, correct it; the change is picked up at once. \`${retry}\` tries at once.`,
+    ProviderWorker:
+      'Start a worker for this provider, or correct `provider` in the class. If the worker lacks an activity, register it there.',
+  };
+  return remedies[blockedOn];
+}
+
 /** The most characters of a failure's message, and of any other text for people that a provider answers with. */
 const longestMessage = 2_000;
 

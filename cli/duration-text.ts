@@ -17,3 +17,32 @@ export function durationText(ms: number): string {
   });
   return parts.flat().join(' ');
 }
+
+/** When something began, `for 8 min (since 16:58:36Z)`. @param time RFC 3339 @param nowMs ms since the epoch */
+export function sinceText(time: string, nowMs = Date.now()): string {
+  return `for ${durationText(nowMs - Date.parse(time))} (since ${clockText(time, nowMs)})`;
+}
+
+/** When something is or was, `in 8 min (16:58:36Z)` or `8 min ago (16:58:36Z)`. Parameters as of `sinceText`. */
+export function atText(time: string, nowMs = Date.now()): string {
+  const aheadMs = Date.parse(time) - nowMs;
+  const distance = durationText(Math.abs(aheadMs));
+  return `${aheadMs > 0 ? `in ${distance}` : `${distance} ago`} (${clockText(time, nowMs)})`;
+}
+
+/** In UTC and whole seconds, with the day where it is not today's. */
+function clockText(time: string, nowMs: number): string {
+  const [day, clock] = new Date(time).toISOString().split(/[T.]/);
+  return `${new Date(nowMs).toISOString().startsWith(`${day}`) ? '' : `${day} `}${clock}Z`;
+}
+
+/** A time in UTC without its fraction of a second. @param time RFC 3339 in UTC */
+export function secondsOf(time: string): string {
+  return `${time.slice(0, 19)}Z`;
+}
+
+/** How long something took, `34 s`, or `41 s so far` where it has no end. Times are RFC 3339. */
+export function tookText(of: { readonly start: string; readonly end?: string | undefined }, nowMs: number): string {
+  const ms = (of.end === undefined ? nowMs : Date.parse(of.end)) - Date.parse(of.start);
+  return `${durationText(ms)}${of.end === undefined ? ' so far' : ''}`;
+}

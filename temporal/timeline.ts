@@ -102,7 +102,7 @@ export function toTimeline(runs: readonly (readonly HistoryEvent[])[]): Timeline
   }
 
   for (const event of runs.flat()) {
-    const { eventTime: at } = event;
+    const at = new Date(event.eventTime).toISOString(); // the server has nanoseconds
     const attributes = attributesOf(event);
     switch (event.eventType.replace('EVENT_TYPE_', '')) {
       case 'WORKFLOW_EXECUTION_STARTED': {

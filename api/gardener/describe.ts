@@ -5,11 +5,12 @@ import type { MachineDeployment } from './schema/machine-deployment.ts';
 
 /** The status of a Machine as MCM and `kubectl describe` name its parts. */
 export const describe: DescribeDialect = {
-  machineRows({ status }: Machine) {
+  machineRows({ status }: Machine, sinceText) {
     const { lastOperation: last, currentStatus } = status ?? {};
+    const since = (time: string | undefined) => (time === undefined ? '' : `, ${sinceText(time)}`);
     return [
-      ['Phase', `${currentStatus?.phase || '(new)'}${sinceText(currentStatus?.lastUpdateTime)}`],
-      ['Last operation', last && `${last.type} ${last.state}${sinceText(last.lastUpdateTime)}: ${last.description}`],
+      ['Phase', `${currentStatus?.phase || '(new)'}${since(currentStatus?.lastUpdateTime)}`],
+      ['Last operation', last && `${last.type} ${last.state}${since(last.lastUpdateTime)}: ${last.description}`],
     ];
   },
   failedMachinesOf({ status }: MachineDeployment) {
@@ -17,7 +18,3 @@ export const describe: DescribeDialect = {
     return failed.map(({ name = '', lastOperation = {} }) => ({ name, reason: operationText(lastOperation) }));
   },
 };
-
-function sinceText(time: string | undefined): string {
-  return time === undefined ? '' : `, since ${time}`;
-}

@@ -20,8 +20,11 @@ import { isTimeout, limitsProblem, requestOf, secondsOr, stageOf } from './machi
 import {
   annotations,
   annotationsNotCopied,
+  deletionSteps,
+  descriptions,
   labels,
   type MachineDeploymentConditionReason,
+  type OperationState,
   type OperationType,
   orchestrationTypes,
   priorities,
@@ -108,10 +111,15 @@ const ofMachines: OwnedMachineDialect = {
     const since = ready?.lastTransitionTime ?? status?.currentStatus?.lastUpdateTime;
     return Date.parse(since ?? metadata.creationTimestamp);
   },
-  operationOf: ({ status }: Machine) => {
-    const operation = status?.lastOperation ?? {};
+  operationOf: (machine: Machine) => {
+    const operation = machine.status?.lastOperation ?? {};
     const code = codeOf(operation);
-    return { ...(code !== undefined && { code }), text: operationText(operation) };
+    const waitsFor = waitOf(machine, operation);
+    return {
+      ...(code !== undefined && { code }),
+      text: operationText(operation),
+      ...(waitsFor !== undefined && { waitsFor }),
+    };
   },
   requestOf,
   /** Preserved until a time to come, or asked for by annotation. */
@@ -180,6 +188,21 @@ export function operationText(operation: LastOperation): string {
 }
 
 /** Code of an operation that was refused. A deletion has its code in its description alone. */
+/** What comes next, where the description of an operation under way says what is done. */
+function waitOf({ spec }: Machine, { description = '', state, type }: LastOperation): string | undefined {
+  if (state !== ('Processing' satisfies OperationState)) return undefined;
+  const [, named] = /: waits for (.*)$/s.exec(description) ?? [];
+  if (named !== undefined) return named;
+  if (type === ('HealthCheck' satisfies OperationType)) return 'its Node to become healthy';
+  const waits: Readonly<Record<string, string>> = {
+    [descriptions.creating]: spec?.providerID === undefined ? 'the cloud to create its VM' : 'its Node to join',
+    [descriptions.initializing]: 'its VM to be set up',
+    [deletionSteps.drain]: 'its pods to leave the Node',
+    [deletionSteps.deleteVm]: 'its VM to be deleted',
+  };
+  return waits[description];
+}
+
 function codeOf({ description = '', errorCode, state }: LastOperation): string | undefined {
   return state === 'Failed' ? errorCode || refusal.exec(description)?.[1] : undefined;
 }

@@ -35,7 +35,7 @@ const owner: OwnerView = {
 describe('what the machines of an owner wait for', () => {
   it.each<[string, Partial<OwnerView>, SetView[], string | undefined]>([
     ['nothing at rest', {}, [set('new', 10)], undefined],
-    ['machines that join', {}, [set('new', 9, 1)], '1 new machine is not running yet'],
+    ['machines that join', {}, [set('new', 9, 1)], '1 machine is not running'],
     ['nothing of one that is preserved', {}, [{ ...set('new', 9, 1), preserved: 1 }], '1 Failed machine is preserved'],
     [
       'a set that lacks machines and is frozen',
@@ -61,7 +61,7 @@ describe('what the machines of an owner wait for', () => {
       'new machines, before old ones may go',
       {},
       [set('old', 10), set('new', 0, 2)],
-      '2 new machines are not running yet; no new machine may be created: at most 12 may exist besides those that are being deleted; no old machine may be deleted: 10 are available, and at least 10 have to be',
+      '2 new machines are not running; no new machine may be created: at most 12 may exist besides those that are being deleted; no old machine may be deleted: 10 are available, and at least 10 have to be',
     ],
     [
       'what is left of older templates, to recreate',

@@ -29,8 +29,9 @@ export function waitsOf(view: OwnerView): string | undefined {
   const orShortly = minReadySeconds === undefined ? '' : `, or not for the ${minReadySeconds} s of minReadySeconds`;
   const preserved = sumOf(sets, (set) => (view.deleting ? 0 : (set.preserved ?? 0)));
   const leaving = sumOf(sets, ({ total, active }) => total - active);
+  const which = hasOldMachines(view) ? 'new ' : '';
   const parts = [
-    ...(joining > 0 ? [`${count(joining, 'new machine is', 'new machines are')} not running yet${orShortly}`] : []),
+    ...(joining > 0 ? [`${count(joining, `${which}machine is`, `${which}machines are`)} not running${orShortly}`] : []),
     ...(preserved > 0 ? [`${count(preserved, 'Failed machine is', 'Failed machines are')} preserved`] : []),
     ...(leaving > 0 ? [`${count(leaving, 'machine is', 'machines are')} being deleted`] : []),
     ...(view.health && view.health.asking > 0 && !view.deleting ? [healthWait(view.health)] : []),

@@ -79,7 +79,7 @@ describe('an owner of three machines that is deleted', () => {
         /the Kubernetes garbage collector has to release what it owns, after a deletion with `--cascade=or/,
       );
       expect((await millwright.command('rollout', 'status', 'pool')).output).toMatch(
-        /is being deleted with --cascade=orphan since .*: wait until the Kubernetes garbage collector has released/,
+        /is being deleted with --cascade=orphan for .* \(since .*Z\): wait until the Kubernetes garbage collector has released/,
       );
       await expectThreeRunning(before);
     });

@@ -1,6 +1,6 @@
 /** The one way to report: what is being done, what the Machine's status says of it, and the Event that goes with it. */
 import type { MachineEvent } from '../../api/events.ts';
-import type { FailureCode } from '../../api/failures.ts';
+import { type FailureCode, remedyOf } from '../../api/failures.ts';
 import type { MachineReport, MachineStep } from '../../api/model/machine.ts';
 import type { Blocker } from '../../api/names.ts';
 import { isSameError } from '../calls/failure.ts';
@@ -23,17 +23,7 @@ export interface Refusal extends Pick<Facts, 'stage' | 'isTimed' | 'lastKnownSta
 
 /** What a person can do about a blocker; undefined where only the error says it. */
 export function findRemedy({ ref }: Pick<MachineState, 'ref'>, blockedOn: Blocker): string | undefined {
-  const retry = `\`${commandLine('retry', ref)}\``;
-  const remedies: Partial<Record<Blocker, string>> = {
-    Source: 'Correct the class or its Secret; the change is picked up at once.',
-    MachineSpec: 'Correct the Machine; the change is picked up at once.',
-    Credentials: `Correct the credentials in the Secret of the class; the change is picked up at once. If a right is missing, give it to their account; ${retry} tries at once.`,
-    CloudCapacity: `Raise the quota or choose another machine type or zone, then run ${retry}.`,
-    CloudApi: `An outage needs nothing: it is tried again. Where the class is wrong, correct it; the change is picked up at once. ${retry} tries at once.`,
-    ProviderWorker:
-      'Start a worker for this provider, or correct `provider` in the class. If the worker lacks an activity, register it there.',
-  };
-  return remedies[blockedOn];
+  return remedyOf(blockedOn, commandLine('retry', ref));
 }
 
 /** What to do where nothing better is known. */

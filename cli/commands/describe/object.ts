@@ -103,7 +103,7 @@ async function find(
     if (machine === undefined) return undefined;
     const snapshot = dialect.machine.toSnapshot(machine, noLimits);
     const live: Rows = [['Owner', await ownerTextOf(control, machine)]];
-    return { object: machine, fallback: machineRows(machine, snapshot), live, whyNone: whyNoneOf(snapshot) };
+    return { object: machine, fallback: machineRows(machine, snapshot, rawFlags), live, whyNone: whyNoneOf(snapshot) };
   }
   const ofOwner = (object: KubeObject, state: OwnerState): Described => {
     const fallback = ownerRows(object, state);

@@ -1,4 +1,5 @@
 /** The rows that `millwright describe` prints. */
+import { failures, isFailureCode, remedyOf } from '../../../api/failures.ts';
 import type { MachineSnapshot } from '../../../api/model/machine.ts';
 import { blockers } from '../../../api/names.ts';
 import type { KubeObject } from '../../../api/objects.ts';
@@ -9,7 +10,9 @@ import type { MachineDescription } from '../../../workflows/machine/messages.ts'
 import type { OwnerDescription } from '../../../workflows/rollout/messages.ts';
 import { columns } from '../../columns.ts';
 import type { RawFlags } from '../../command.ts';
+import { commandLine } from '../../command-line.ts';
 import { dialect } from '../../dialect.ts';
+import { atText, sinceText } from '../../duration-text.ts';
 import { blockerLines, countsOf, type OwnerState } from '../../owner-state.ts';
 import { type RolloutAction, rolloutCommandLine } from '../rollout/actions.ts';
 
@@ -33,17 +36,20 @@ export function descriptionRows(description: MachineDescription | OwnerDescripti
   const { doing, since, lastError, failedRun } = description;
   const error = lastError && errorText(lastError);
   const lastFailedRun =
-    failedRun && `at ${failedRun.at} (${failedRun.reason}: ${failedRun.message}); a new run took over`;
+    failedRun && `${atText(failedRun.at)} (${failedRun.reason}: ${failedRun.message}); a new run took over`;
   if ('replicas' in description) {
     const { needs, outage, progressAt, deadline, blockedOn, unblock } = description;
     return [
-      ['Doing', `${doing}, since ${since}`],
+      ['Doing', `${doing}, ${sinceText(since)}`],
       ['To do', toTasks(needs)],
       [
         'Not replacing',
         outage && `${outage}: that looks like an outage, and no unhealthy machine is replaced meanwhile`,
       ],
-      ['Progress', progressAt && `last at ${progressAt}; late after ${deadline}`],
+      [
+        'Progress',
+        progressAt && `last ${atText(progressAt)}${deadline === undefined ? '' : `; deadline ${atText(deadline)}`}`,
+      ],
       ['Blocked on', blockedOn && `${blockedOn}: ${blockers[blockedOn]}`],
       ['Last error', error],
       ['To unblock', unblock],
@@ -53,14 +59,14 @@ export function descriptionRows(description: MachineDescription | OwnerDescripti
   const { phase, waitingFor, until, blockedOn, unblock, providerID, nodeName, preservedUntil } = description;
   return [
     ['Phase', phase || '(new)'],
-    ['Doing', `${doing}, since ${since}`],
-    ['Waiting for', waitingFor && `${waitingFor}${until === undefined ? '' : `, until ${until}`}`],
+    ['Doing', `${doing}, ${sinceText(since)}`],
+    ['Waiting for', waitingFor && `${waitingFor}${until === undefined ? '' : `; at the latest ${atText(until)}`}`],
     ['Blocked on', blockedOn && `${blockedOn}: ${blockers[blockedOn]}`],
     ['Last error', error],
     ['To unblock', unblock],
     ['Provider ID', providerID],
     ['Node', nodeName],
-    ['Preserved until', preservedUntil],
+    ['Preserved until', preservedUntil && atText(preservedUntil)],
     ['Last failed run', lastFailedRun],
   ];
 }
@@ -74,20 +80,31 @@ export function retryRows(retries: readonly Retry[]): Rows {
 }
 
 /** A Machine whose workflow does not answer. */
-export function machineRows(machine: KubeObject, { providerID, nodeName, preservedUntil }: MachineSnapshot): Rows {
+export function machineRows(machine: KubeObject, snapshot: MachineSnapshot, rawFlags: RawFlags): Rows {
+  const { providerID, nodeName, preservedUntil } = snapshot;
+  const { namespace = '', name } = machine.metadata;
+  const { code } = dialect.owner.machines.operationOf(machine);
+  const failure = code !== undefined && isFailureCode(code) ? failures[code] : undefined;
+  const remedy = failure && remedyOf(failure.blockedOn, commandLine(['retry', name], namespace, rawFlags));
   return [
-    ...(dialect.describe?.machineRows(machine) ?? []),
-    ['Deleted', machine.metadata.deletionTimestamp],
+    ...(dialect.describe?.machineRows(machine, (time) => sinceText(time)) ?? []),
+    ['Deleted', deletedText(machine)],
+    ['Blocked on', failure && `${failure.blockedOn}: ${blockers[failure.blockedOn]}`],
+    ['To unblock', remedy],
     ['Provider ID', providerID],
     ['Node', nodeName],
-    ['Preserved until', preservedUntil],
+    ['Preserved until', preservedUntil && atText(preservedUntil)],
   ];
 }
 
+function deletedText({ metadata: { deletionTimestamp } }: Pick<KubeObject, 'metadata'>): string | undefined {
+  return deletionTimestamp && atText(deletionTimestamp);
+}
+
 /** An owner whose workflow does not answer. */
-export function ownerRows({ metadata }: KubeObject, { view, needs }: OwnerState): Rows {
+export function ownerRows(owner: KubeObject, { view, needs }: OwnerState): Rows {
   return [
-    ['Deleted', metadata.deletionTimestamp],
+    ['Deleted', deletedText(owner)],
     ['Invalid', view.problem],
     ['To do', toTasks(needs)],
   ];
@@ -116,10 +133,11 @@ export function stateRows(owner: KubeObject, state: OwnerState, rawFlags: RawFla
 }
 
 /** A set of a deployment; the workflow of the deployment does not answer. */
-export function ownedSetRows({ metadata, spec, status }: OwnerSet & { readonly status?: SetCounts }): Rows {
+export function ownedSetRows(set: OwnerSet & { readonly status?: SetCounts }): Rows {
+  const { spec, status } = set;
   const { replicas = 0, availableReplicas = 0 } = status ?? {};
   return [
-    ['Deleted', metadata.deletionTimestamp],
+    ['Deleted', deletedText(set)],
     ['Machines', `${spec?.replicas ?? 0} desired, ${replicas} existing, ${availableReplicas} available`],
   ];
 }
@@ -131,7 +149,7 @@ export function failedRows(owner: KubeObject, except: ReadonlySet<string> = new 
 }
 
 function errorText({ code, message, at, ...rest }: LastError): string {
-  const often = 'times' in rest && rest.times > 1 ? ` (${rest.times} times since ${rest.since})` : '';
+  const often = 'times' in rest && rest.times > 1 ? `, ${rest.times} times, first ${atText(rest.since)}` : '';
   const request = 'requestId' in rest && rest.requestId !== undefined ? ` (request ID ${rest.requestId})` : '';
-  return `${code} at ${at}${often}: ${message}${request}`;
+  return `${code} ${atText(at)}${often}: ${message}${request}`;
 }

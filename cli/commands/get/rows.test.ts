@@ -1,9 +1,10 @@
 import { expect, it } from '@jest/globals';
 import { labels } from '../../../api/gardener/names.ts';
+import type { Machine } from '../../../api/gardener/schema/machine.ts';
 import type { MachineDeployment } from '../../../api/gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../../../api/gardener/schema/machine-set.ts';
 import { validDeploymentSpec, validSetSpec } from '../../../test/support/valid.ts';
-import { changesOf, listText, toListed } from './rows.ts';
+import { changesOf, listedMachine, listText, toListed } from './rows.ts';
 
 it('lists objects in columns, without those that nothing has a value for', () => {
   const nowMs = Date.parse('2026-11-23T10:10:00Z');
@@ -106,4 +107,27 @@ it('names the deployment of each machine by its owner, whatever its labels say',
     { name: 'a-1-x', deployment: 'a' },
     { name: 'b-1-x', deployment: 'b' },
   ]);
+});
+
+it.each([
+  ['Create', 'Creating machine on cloud provider', undefined, 'the cloud to create its VM'],
+  ['Create', 'Creating machine on cloud provider', 'simulated:///a', 'its Node to join'],
+  [
+    'HealthCheck',
+    'Machine a is unhealthy - changing MachinePhase to Unknown',
+    'simulated:///a',
+    'its Node to become healthy',
+  ],
+  ['Delete', 'Initiate node drain', 'simulated:///a', 'its pods to leave the Node'],
+  ['Delete', 'Initiate node drain: waits for the volume v', 'simulated:///a', 'the volume v'],
+  ['Delete', 'Initiate VM deletion', 'simulated:///a', 'its VM to be deleted'],
+  ['Update', 'what MCM has written', undefined, 'what MCM has written'],
+])('while the operation %s, %s, with VM %s, a machine waits for %s', (type, description, providerID, waitsFor) => {
+  const machine: Machine = {
+    metadata: { name: 'a', namespace: 'n', uid: 'a', resourceVersion: '1', creationTimestamp: '2026-11-23T10:00:00Z' },
+    spec: { class: { kind: 'MachineClass', name: 'small' }, ...(providerID !== undefined && { providerID }) },
+    status: { currentStatus: { phase: 'Pending' }, lastOperation: { type, state: 'Processing', description } },
+  };
+
+  expect(listedMachine(machine)).toMatchObject({ waitsFor });
 });

@@ -54,9 +54,9 @@ export function listedMachine(machine: KubeObject, deployment?: string): Listed 
   const snapshot = dialect.machine.toSnapshot(machine, noLimits);
   const { stage, stageSince, nodeName, deletingSince, providerID, nodeProblem } = snapshot;
   const isAtRest = (stage === 'running' || stage === 'available') && deletingSince === undefined;
-  const { text } = machines.operationOf(machine);
+  const operation = machines.operationOf(machine);
   const phase = machines.phaseOf(machine) || 'new';
-  const waitsFor = isAtRest ? nodeProblem : text || 'its first step';
+  const waitsFor = isAtRest ? nodeProblem : (operation.waitsFor ?? (operation.text || 'its first step'));
   return {
     name: machine.metadata.name,
     phase,

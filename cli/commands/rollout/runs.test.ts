@@ -24,10 +24,11 @@ describe('rollout runs', () => {
   it('shows each run in a line, and below it why it failed', () => {
     const sets = [{ metadata: { ...metadata, annotations: { [annotations.revision]: '2' } } }];
 
-    expect(runsText(withRevisions([open, failed], sets)).split('\n')).toEqual([
-      'START                     END                       OUTCOME  REVISION  SET     RUN ID',
-      '2026-08-19T10:10:01.000Z                            open     2         pool-b  run-2',
-      '2026-08-19T10:00:00.000Z  2026-08-19T10:10:00.000Z  failed   2         pool-b  run-1',
+    const nowMs = Date.parse('2026-08-19T10:10:11Z');
+    expect(runsText(withRevisions([open, failed], sets), nowMs).split('\n')).toEqual([
+      'START                 TOOK         OUTCOME  REVISION  SET     RUN ID',
+      '2026-08-19T10:10:01Z  10 s so far  open     2         pool-b  run-2',
+      '2026-08-19T10:00:00Z  10 min       failed   2         pool-b  run-1',
       '  MachineDeployment n/pool has made no progress for 600 s',
       '  blocked by 1 machine:',
       'to replay one: millwright replay n/rollout/n/pool/uid <run id>',

@@ -4,6 +4,7 @@ import { revisionOf } from '../../../api/owner/revision.ts';
 import { maxRuns, type RolloutRun } from '../../../temporal/rollout-runs.ts';
 import { columns } from '../../columns.ts';
 import { dialect } from '../../dialect.ts';
+import { secondsOf, tookText } from '../../duration-text.ts';
 
 /** A run with the revision of its template; left out where the MachineSet does not exist any more. */
 export interface ListedRun extends RolloutRun {
@@ -19,14 +20,14 @@ export function withRevisions(runs: readonly RolloutRun[], sets: readonly OwnerS
 }
 
 /** Runs as a table, each failure on the lines below its run. */
-export function runsText(runs: readonly ListedRun[]): string {
+export function runsText(runs: readonly ListedRun[], nowMs = Date.now()): string {
   if (runs.length === 0) {
     return 'there are no runs: nothing was rolled out, or the retention of the Temporal namespace has ended';
   }
-  const rows = runs.map(({ start, end = '', outcome, revision = '', set = '', runId }) => [
-    ...[start, end, outcomeText(outcome), String(revision), set, runId],
+  const rows = runs.map(({ start, end, outcome, revision = '', set = '', runId }) => [
+    ...[secondsOf(start), tookText({ start, end }, nowMs), outcomeText(outcome), String(revision), set, runId],
   ]);
-  const [header = '', ...lines] = columns([['START', 'END', 'OUTCOME', 'REVISION', 'SET', 'RUN ID'], ...rows]);
+  const [header = '', ...lines] = columns([['START', 'TOOK', 'OUTCOME', 'REVISION', 'SET', 'RUN ID'], ...rows]);
   const failures = runs.map(({ failure }) => failure?.split('\n').map((line) => `  ${line}`) ?? []);
   const ids = [...new Set(runs.map(({ workflowId }) => workflowId))];
   return [

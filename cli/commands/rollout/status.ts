@@ -2,6 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { OwnerDeployment } from '../../../api/owner/objects.ts';
 import { findRetry } from '../../../temporal/workflows.ts';
+import { secondsOf } from '../../duration-text.ts';
 import { withInstallation } from '../../installation.ts';
 import {
   blockerLines,
@@ -135,6 +136,8 @@ function afterRetry(target: RolloutTarget, progress: Progress, retry: Retry | un
     const fix = `once the cause is fixed: ${commandLineOf('retry', target)}`;
     return { ...progress, text: `${progress.text}; ${fix}`, outcome: 'failed' };
   }
-  const times = `retry was signalled at ${retry.at.toISOString()}; it is late again at ${retry.until.toISOString()}`;
+  // No ages: a line is printed whenever the text has changed.
+  const [at, until] = [retry.at, retry.until].map((time) => secondsOf(time.toISOString()));
+  const times = `retry was signalled at ${at}; it is late again at ${until}`;
   return { ...progress, text: `${progress.text}; ${times}`, outcome: 'under way' };
 }

@@ -5,6 +5,7 @@ import { isOrphaning } from '../../../api/owner/view.ts';
 import type { KubeClient } from '../../../kube/client.ts';
 import type { RawFlags } from '../../command.ts';
 import { dialect, dialectName } from '../../dialect.ts';
+import { sinceText } from '../../duration-text.ts';
 import type { clusterFlags, temporalFlags } from '../../flag-groups.ts';
 import type { Options } from '../../options.ts';
 import { type RolloutAction, rolloutCommandLine } from './actions.ts';
@@ -50,7 +51,7 @@ export function refuseDeleted(target: RolloutTarget, deployment: OwnerDeployment
   const [how, advice] = isOrphaning(deployment)
     ? [' with --cascade=orphan', 'wait until the Kubernetes garbage collector has released what it owns']
     : ['', 'create a deployment with another name'];
-  throw new Error(`${nameOf(target)} is being deleted${how} since ${metadata.deletionTimestamp}: ${advice}`);
+  throw new Error(`${nameOf(target)} is being deleted${how} ${sinceText(metadata.deletionTimestamp)}: ${advice}`);
 }
 
 /** Reference to the deployment or to one of its machines, which names its workflow. */

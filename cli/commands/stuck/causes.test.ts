@@ -36,19 +36,19 @@ describe('what is stuck', () => {
       unblock: 'Raise the quota.',
     };
 
-    expect(causesText(toCauses(groups, longest)).split('\n')).toEqual([
+    expect(causesText(toCauses(groups, longest), 'default', Date.parse('2026-11-23T10:04:00Z')).split('\n')).toEqual([
       'CloudCapacity: 7 machines. The cloud has no capacity or the quota is used up.',
       '  of workers 2, other 5',
-      '  default/w-0, default/w-1, default/w-2, default/w-3, default/w-4 and 2 more',
-      '  default/w-0: since 2026-11-23T10:00:00Z, ResourceExhausted: no room',
+      '  w-0, w-1, w-2, w-3, w-4 and 2 more',
+      '  w-0: for 4 min (since 10:00:00Z), ResourceExhausted: no room',
       '  To unblock: Raise the quota.',
       '  To retry all of them: millwright retry',
       '',
       'Credentials: 1 machine. The cloud refuses the credentials.',
-      '  default/alone',
+      '  alone',
       '',
       'CloudCapacity: 1 rollout. The cloud has no capacity or the quota is used up.',
-      '  default/workers',
+      '  workers',
     ]);
   });
 
@@ -89,9 +89,9 @@ describe('what is stuck', () => {
 
   it('names one machine once', () => {
     const groups = groupByCause([machine('alone', 'Credentials')]);
-    expect(causesText(toCauses(groups, { problem: 'Unauthenticated: no' })).split('\n')).toEqual([
+    expect(causesText(toCauses(groups, { problem: 'Unauthenticated: no' }), 'default').split('\n')).toEqual([
       'Credentials: 1 machine. The cloud refuses the credentials.',
-      '  default/alone: Unauthenticated: no',
+      '  alone: Unauthenticated: no',
       '  To retry all of them: millwright retry',
     ]);
   });
@@ -104,7 +104,7 @@ describe('what is stuck', () => {
       { problem: 'waits for a correction of its spec: y' },
     ];
     const cause = { ...group!, meaning: blockers.OwnerSpec, longest: own[0]!, own };
-    expect(causesText([cause]).split('\n').slice(1)).toEqual([
+    expect(causesText([cause], 'other').split('\n').slice(1)).toEqual([
       '  default/a: waits for a correction of its spec: x',
       '  default/b: waits for a correction of its spec: y',
     ]);
@@ -114,7 +114,7 @@ describe('what is stuck', () => {
     const since = '2026-11-23T10:00:00Z';
     const replicas = { desired: 1, total: 1, active: 1, available: 0 };
     const owner = { doing: 'waiting for its machines', since, needs: [], replicas };
-    const waitsFor = '1 new machine is not running yet';
+    const waitsFor = '1 new machine is not running';
     expect(toExample({ ...owner, waitsFor, blockedOn: 'NodeJoin' })).toEqual({ since, problem: waitsFor });
     const correction = 'a correction of its spec: x';
     expect(toExample({ ...owner, waitsFor: correction, blockedOn: 'OwnerSpec' })).toEqual({
@@ -123,6 +123,6 @@ describe('what is stuck', () => {
   });
 
   it('may be nothing', () => {
-    expect(causesText([])).toBe('nothing is stuck');
+    expect(causesText([], 'default')).toBe('nothing is stuck');
   });
 });

@@ -5,6 +5,7 @@ import { sweepType } from '../../../temporal/schedules.ts';
 import type { MachineDescription } from '../../../workflows/machine/messages.ts';
 import type { SweepProgress } from '../../../workflows/orphansweep/messages.ts';
 import type { OwnerDescription } from '../../../workflows/rollout/messages.ts';
+import { sinceText } from '../../duration-text.ts';
 
 /** Workflows of a type that wait for the same. */
 export interface CauseGroup {
@@ -89,22 +90,27 @@ export function isRetriedTogether({ blockedOn, type, blocked }: CauseGroup): boo
 /** Most names in a line, and most that say each what is wrong. */
 export const maxNames = 5;
 
-/** A paragraph for each cause. */
-export function causesText(causes: readonly Cause[]): string {
+/** A paragraph for each cause. @param namespace of the command: objects in it are named without */
+export function causesText(causes: readonly Cause[], namespace: string, nowMs = Date.now()): string {
   if (causes.length === 0) return 'nothing is stuck';
-  return causes.map((cause) => paragraphOf(cause).join('\n')).join('\n\n');
+  return causes.map((cause) => paragraphOf(cause, namespace, nowMs).join('\n')).join('\n\n');
 }
 
-function paragraphOf({ blockedOn, meaning, type, blocked, longest, own = [longest], retry }: Cause): string[] {
+function paragraphOf(cause: Cause, namespace: string, nowMs: number): string[] {
+  const { blockedOn, meaning, type, blocked, longest, own = [longest], retry } = cause;
+  const nameOf = (each: BlockedWorkflow) => shortNameOf(each, namespace);
   const lines = own.flatMap(({ since, problem }, i) => {
-    const said = [...(since === undefined ? [] : [`since ${since}`]), ...(problem === undefined ? [] : [problem])];
+    const said = [
+      ...(since === undefined ? [] : [sinceText(since, nowMs)]),
+      ...(problem === undefined ? [] : [problem]),
+    ];
     const of = blocked[i];
     return of === undefined || said.length === 0 ? [] : [`  ${nameOf(of)}: ${said.join(', ')}`];
   });
   return [
     `${blockedOn}: ${countText(type, blocked.length)}. ${sentence(meaning)}`,
     ...deploymentLines(blocked),
-    ...(lines.length === blocked.length ? [] : [`  ${namesText(blocked)}`]),
+    ...(lines.length === blocked.length ? [] : [`  ${firstOf(blocked.map(nameOf), blocked.length)}`]),
     ...lines,
     ...(longest.unblock === undefined ? [] : [`  To unblock: ${longest.unblock}`]),
     ...(retry === undefined ? [] : [`  To retry all of them: ${retry}`]),
@@ -130,10 +136,6 @@ function deploymentLines(blocked: readonly BlockedWorkflow[]): string[] {
   return [`  of ${parts.join(', ')}`];
 }
 
-function namesText(blocked: readonly BlockedWorkflow[]): string {
-  return firstOf(blocked.map(nameOf), blocked.length);
-}
-
 /** The first of so many. */
 function firstOf(named: readonly string[], count: number): string {
   const shown = named.slice(0, maxNames);
@@ -141,10 +143,11 @@ function firstOf(named: readonly string[], count: number): string {
   return `${shown.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }
 
-/** The name of the object, which is in the id of its workflow before the UID. */
-function nameOf({ workflowId }: BlockedWorkflow): string {
+/** The name of the object, which is in the id of its workflow before the UID; with its namespace if it has another one. */
+function shortNameOf({ workflowId }: BlockedWorkflow, namespace: string): string {
   const parts = workflowId.split('/');
-  return parts.length < 5 ? workflowId : parts.slice(-3, -1).join('/');
+  if (parts.length < 5) return workflowId;
+  return parts.slice(parts.at(-3) === namespace ? -2 : -3, -1).join('/');
 }
 
 function sentence(clause: string): string {

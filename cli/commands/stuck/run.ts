@@ -61,7 +61,7 @@ export async function stuck(options: StuckOptions, rawFlags: RawFlags): Promise<
         };
       }),
     );
-    return rendered(causes, options, () => causesText(causes));
+    return rendered(causes, options, () => causesText(causes, options.namespace));
   });
 }
 

@@ -1,6 +1,6 @@
 import type { Timeline, TimelineStep } from '../../../temporal/timeline.ts';
 import { columns } from '../../columns.ts';
-import { durationText } from '../../duration-text.ts';
+import { secondsOf, tookText } from '../../duration-text.ts';
 
 /** A timeline as a table. @param nowMs ms since the epoch: the end of the step that is not over */
 export function timelineText({ steps, isGone }: Timeline, nowMs: number): string {
@@ -8,15 +8,6 @@ export function timelineText({ steps, isGone }: Timeline, nowMs: number): string
   const last = steps.at(-1)?.end;
   const gone = isGone && last !== undefined ? [[secondsOf(last), '', 'gone', '']] : [];
   return columns([['START', 'TOOK', 'STEP', 'NOTES'], ...rows, ...gone]).join('\n');
-}
-
-function secondsOf(time: string): string {
-  return `${time.slice(0, 19)}Z`;
-}
-
-function tookText({ start, end }: TimelineStep, nowMs: number): string {
-  const ms = (end === undefined ? nowMs : Date.parse(end)) - Date.parse(start);
-  return `${durationText(ms)}${end === undefined ? ' so far' : ''}`;
 }
 
 function notesOf({ failures, blockedOn, signals }: TimelineStep): string {
