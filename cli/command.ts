@@ -16,6 +16,8 @@ export interface Command<N extends FlagName = FlagName> {
   /** In order. Names in brackets are optional; the last one may end with `...`. `values` are offered by shells. */
   readonly arguments?: readonly (readonly [name: string, description: string, values?: readonly string[]])[];
   readonly flags: readonly N[];
+  /** Command lines without the name of the program, each with what it does. */
+  readonly examples: readonly (readonly [line: string, meaning: string])[];
   /**
    * It accepts the flags of machine-controller-manager that have no effect, and these, which only another command uses.
    */
@@ -30,6 +32,11 @@ export interface Command<N extends FlagName = FlagName> {
 /** An argument as usage lines show it. */
 export function spellingOf(argument: string): string {
   return argument.startsWith('[') ? argument : `<${argument}>`;
+}
+
+/** The arguments as a usage line shows them, after the name of the command. */
+export function usageOf({ name, arguments: args = [] }: Pick<Command, 'name' | 'arguments'>): string {
+  return [name, ...args.map(([argument]) => spellingOf(argument)), '[flags]'].join(' ');
 }
 
 /** Types the options of `run` by the flags. `run` imports what it needs, so that `--help` loads little. */

@@ -2,6 +2,7 @@ import { codecServerCommand } from './commands/codec-server/command.ts';
 import { describeCommand } from './commands/describe/command.ts';
 import { doctorCommand } from './commands/doctor/command.ts';
 import { getCommand } from './commands/get/command.ts';
+import { optionsCommand } from './commands/options.ts';
 import { replayCommand } from './commands/replay/command.ts';
 import { rolloutCommand } from './commands/rollout/command.ts';
 import { controllersCommand, runCommand, workerCommand } from './commands/serve/command.ts';
@@ -25,8 +26,9 @@ export const toolCommands = [
   rolloutCommand,
   replayCommand,
   sweepCommand,
-  versionCommand,
   uninstallCommand,
+  versionCommand,
+  optionsCommand,
 ] as const;
 
 /** The commands of `millwright`, in the order of the help. */

@@ -28,6 +28,9 @@ export const temporalFlags = [
   'temporalCodecKeys',
 ] as const;
 
+/** How a command finds and logs in to its servers: for people, a help of their own has them. */
+export const connectionFlags = ['context', ...clusterFlags, ...temporalFlags] as const;
+
 /** Every process that serves. */
 export const serverFlags = [...clusterFlags, 'address', 'port', 'allowedHosts', 'logLevel', 'logFormat'] as const;
 

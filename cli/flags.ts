@@ -549,8 +549,30 @@ export const flags = {
     value: 'true|false',
     flagOnly: true,
     description:
-      '`rollout status` waits until the rollout is complete or misses its progress deadline, unless this is false. `get` goes on to print what changes, if this is true.',
+      '`rollout status` waits until the rollout is complete or misses its progress deadline, unless this is false. `get` goes on to print what changes, if this is true: rows without a new header, or with `-o json` an object in each line.',
     schema: trueOrFalse,
+  },
+  allNamespaces: {
+    short: 'A',
+    value: 'true|false',
+    default: 'false',
+    flagOnly: true,
+    description: 'Whether `get` lists the objects of all namespaces.',
+    schema: trueOrFalse,
+  },
+  selector: {
+    short: 'l',
+    value: 'labels',
+    flagOnly: true,
+    description: 'For `get`: only objects with these labels, as in `kubectl get -l`: name=workers, or a!=b,c in (d,e).',
+    schema: text,
+  },
+  sortBy: {
+    value: 'path',
+    flagOnly: true,
+    description:
+      'For `get`: the field by which the list is sorted, as in `kubectl get --sort-by`: .metadata.creationTimestamp. Default: .metadata.name.',
+    schema: z.string().regex(/^\{?\.[^{}[\]]+\}?$/, 'give the path of a field, such as .metadata.creationTimestamp'),
   },
   toRevision: {
     value: 'number',

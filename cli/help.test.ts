@@ -3,6 +3,9 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, it } from '@jest/globals';
 import { testKubeconfig } from '../test/support/kube.ts';
+import { commands } from './commands.ts';
+import { type Flag, flags } from './flags.ts';
+import { flagOf } from './options.ts';
 
 const root = new URL('../', import.meta.url);
 /** Prints the URL of each module before it is loaded, to standard error. */
@@ -70,11 +73,59 @@ it('loads nothing of Temporal for get, nor for the completion of names', async (
 
 it('loads no worker and no cloud SDK for a command that asks Temporal', async () => {
   const temporal = ['--temporal-address', process.env['MILLWRIGHT_TEST_TEMPORAL_ADDRESS'] ?? ''];
-  const modules = await modulesOf('stuck', ...temporal);
+  const modules = await modulesOf('retry', '--blocked-on', 'Source', ...temporal);
 
   const packages = packagesOf(modules);
   expect(packages).toContain('@temporalio/client');
   for (const heavy of [/^@temporalio\/(worker|core-bridge)$/, /^@aws-sdk\//, /^@azure\//, /^@kubernetes\//, /^pino/]) {
     expect(packages).not.toContainEqual(expect.stringMatching(heavy));
   }
+});
+
+it.each(commands)('has examples in the help of $name, whose flags the command has', (command) => {
+  expect(command.examples.length).toBeGreaterThan(0);
+  for (const [line] of command.examples) {
+    const [name, ...words] = line.split(' ');
+    expect(name).toBe(command.name);
+    const taken = command.flags.flatMap((flag) => [flagOf(flag), `-${(flags[flag] as Flag).short}`]);
+    for (const word of words.filter((each) => each.startsWith('-'))) expect(taken).toContain(word);
+  }
+});
+
+it('has the flags of connections in a help of their own, and says where', async () => {
+  const main = fileURLToPath(new URL('cli/main.ts', root));
+  const run = async (...args: string[]) => (await promisify(execFile)(process.execPath, [main, ...args])).stdout;
+  const [help, options, ofProcess] = [
+    await run('stuck', '--help'),
+    await run('options'),
+    await run('worker', '--help'),
+  ];
+
+  expect(help).not.toContain('--temporal-tls-ca');
+  expect(help).toMatch(/--installation .*/);
+  expect(help).toContain('Examples:\n  millwright stuck ');
+  expect(help).toContain('Flags for the connections to the servers: millwright options');
+  for (const text of [options, ofProcess]) {
+    expect(text).toContain('--temporal-tls-ca');
+    expect(text).toContain('MILLWRIGHT_TEMPORAL_API_KEY');
+  }
+});
+
+it.each([
+  [
+    ['get'],
+    'kind is missing: give machines, sets or deployments, .*\nusage: millwright get <kind> \\[name...\\] \\[flags\\]\n',
+  ],
+  [['rollout'], 'action is missing: give status, .*\nusage: millwright rollout <action> \\[name\\] \\[flags\\]\n'],
+  [['rollout', 'plan'], 'name is missing: name a MachineDeployment, or give --filename with a manifest\n'],
+])('says of %j what is missing', async (args, problem) => {
+  const main = fileURLToPath(new URL('cli/main.ts', root));
+  const run = promisify(execFile)(process.execPath, [main, ...args]);
+  await expect(run).rejects.toMatchObject({ code: 2, stderr: expect.stringMatching(new RegExp(`^${problem}`)) });
+});
+
+it('indents what continues an item of a list', async () => {
+  const main = fileURLToPath(new URL('cli/main.ts', root));
+  const { stdout } = await promisify(execFile)(process.execPath, [main, 'rollout', '--help']);
+  expect(stdout).toMatch(/^- status: .*\n {2}\S/m);
 });

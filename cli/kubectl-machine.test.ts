@@ -46,7 +46,9 @@ describe('the plugin kubectl-machine, linked into a directory', () => {
         'rollout',
         'replay',
         'sweep',
+        'uninstall',
         'version',
+        'options',
         'help',
       ],
     ]);

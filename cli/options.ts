@@ -30,6 +30,12 @@ export function envOf(name: FlagName): string[] {
   return alsoEnv === undefined ? [own] : [own, alsoEnv];
 }
 
+/** Whether there is no flag, but a variable alone. */
+export function isEnvOnly(name: FlagName): boolean {
+  const { envOnly }: Flag = flags[name];
+  return envOnly ?? false;
+}
+
 type Environment = Readonly<Record<string, string | undefined>>;
 
 /**

@@ -14,7 +14,7 @@ import { dialect } from './dialect.ts';
 
 const { kinds } = dialect;
 
-/** All sets and machines of a namespace, and its deployments where they are known. */
+/** All sets and machines of a namespace, or of all, and its deployments where they are known. */
 export interface OwnedObjects {
   readonly deployments?: readonly OwnerDeployment[];
   readonly sets: readonly OwnerSet[];
@@ -34,8 +34,8 @@ export interface OwnerState {
   readonly blockedBy: RolloutBlockers | undefined;
 }
 
-/** Lists the sets and machines of a namespace, and its deployments. */
-export async function readOwned(control: KubeClient, namespace: string): Promise<OwnedObjects> {
+/** Lists the sets and machines of a namespace, and its deployments. @param namespace undefined: of all */
+export async function readOwned(control: KubeClient, namespace: string | undefined): Promise<Required<OwnedObjects>> {
   const [deployments, sets, owned] = await Promise.all([
     control.list(kinds.deployment, { namespace }),
     control.list(kinds.set, { namespace }),
@@ -44,8 +44,8 @@ export async function readOwned(control: KubeClient, namespace: string): Promise
   return { deployments: deployments.items, sets: sets.items, machines: owned.items };
 }
 
-/** Watches the deployments, sets and machines of a namespace. `read` asks while the watches are not up to date. */
-export function watchOwned(control: KubeClient, namespace: string) {
+/** Watches what `readOwned` lists. `read` asks while the watches are not up to date. */
+export function watchOwned(control: KubeClient, namespace: string | undefined) {
   const ignore = () => undefined;
   const logger = { debug: ignore, info: ignore, warn: ignore, error: ignore };
   const watch = <T extends KubeObject>(resource: Resource<T>) => {
@@ -67,6 +67,18 @@ export function watchOwned(control: KubeClient, namespace: string) {
       await Promise.all(Object.values(watched).map(({ stop }) => stop()));
     },
   };
+}
+
+/** A function that returns the objects of a namespace. */
+export function byNamespace({ deployments = [], sets, machines }: OwnedObjects) {
+  const group = <T extends KubeObject>(objects: readonly T[]) =>
+    Map.groupBy(objects, ({ metadata }) => metadata.namespace);
+  const [ofDeployments, ofSets, ofMachines] = [group(deployments), group(sets), group(machines)];
+  return (namespace: string | undefined): OwnedObjects => ({
+    deployments: ofDeployments.get(namespace) ?? [],
+    sets: ofSets.get(namespace) ?? [],
+    machines: ofMachines.get(namespace) ?? [],
+  });
 }
 
 /** The state of a deployment. `owned` may hold objects of others. */

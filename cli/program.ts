@@ -2,13 +2,15 @@
  * The program that runs a command. Exit codes: 0 for success, 2 for unusable flags, variables or arguments, 3 for a
  * replay that differs, 1 for a failure.
  */
-import { CommanderError, Option, Command as Program } from 'commander';
+import { CommanderError, Help, Option, Command as Program } from 'commander';
 import { version } from '../temporal/version.ts';
-import { type Command, NegativeAnswer, spellingOf } from './command.ts';
-import { toOption } from './flag-option.ts';
-import { type Flag, type FlagName, flags } from './flags.ts';
+import { columns } from './columns.ts';
+import { type Command, NegativeAnswer, spellingOf, usageOf } from './command.ts';
+import { connectionFlags } from './flag-groups.ts';
+import { toOption, variablesText } from './flag-option.ts';
+import type { FlagName } from './flags.ts';
 import { ignoredFlags } from './ignored-flags.ts';
-import { envOf, UsageError } from './options.ts';
+import { isEnvOnly, UsageError } from './options.ts';
 import { resolveOptions } from './resolve-options.ts';
 import { complain, say } from './terminal.ts';
 
@@ -21,6 +23,7 @@ export async function runProgram(name: string, commands: readonly Command[]): Pr
     .description('Keeps the machines behind Kubernetes nodes: one durable workflow per Machine.')
     .version(version)
     .showHelpAfterError('(see --help)')
+    .configureHelp({ boxWrap: wrapText })
     .configureOutput({ writeOut: (text) => say(text.trimEnd()), writeErr: (text) => complain(text.trimEnd()) })
     .exitOverride();
   for (const command of commands) register(program, command);
@@ -40,7 +43,14 @@ function register<N extends FlagName>(program: Program, command: Command<N>): vo
   const [summary = ''] = command.description.split(/[:.](?:\s|$)/);
   const subcommand = program.command(command.name).summary(summary).description(command.description);
   for (const [name, description] of command.arguments ?? []) subcommand.argument(spellingOf(name), description);
-  for (const name of command.flags.filter((name) => !isEnvOnly(name))) subcommand.addOption(toOption(name));
+  const inOptions = command.flags.filter((name) => isForPeople(command) && isConnectionFlag(name));
+  for (const name of command.flags.filter((name) => !isEnvOnly(name))) {
+    subcommand.addOption(toOption(name).hideHelp(inOptions.includes(name)));
+  }
+  const usage = `usage: ${program.name()} ${usageOf(command)}`;
+  subcommand.configureOutput({
+    outputError: (text, write) => write(missingArgumentText(text, command, usage) ?? text),
+  });
   if (command.accepts !== undefined) {
     for (const name of command.accepts) subcommand.addOption(toOption(name).hideHelp());
     for (const { spelling } of Object.values(ignoredFlags)) subcommand.addOption(new Option(spelling).hideHelp());
@@ -50,10 +60,13 @@ function register<N extends FlagName>(program: Program, command: Command<N>): vo
       `\nAccepted without effect, so that an existing Deployment's arguments start; the log says what replaces them:\n  ${spellings.join(', ')}`,
     );
   }
-  const variables = command.flags
-    .filter(isEnvOnly)
-    .map((name) => `  ${envOf(name).join(', ')}: ${flags[name].description}`);
-  if (variables.length > 0) subcommand.addHelpText('after', `\nEnvironment only:\n${variables.join('\n')}`);
+  const variables = variablesText(command.flags.filter((name) => !inOptions.includes(name)));
+  if (variables !== '') subcommand.addHelpText('after', `\n${variables}`);
+  const examples = columns(command.examples.map(([line, meaning]) => [`  ${program.name()} ${line}`, meaning]));
+  subcommand.addHelpText('after', `\nExamples:\n${examples.join('\n')}`);
+  if (inOptions.length > 0) {
+    subcommand.addHelpText('after', `\nFlags for the connections to the servers: ${program.name()} options`);
+  }
   subcommand.action(async (...args: unknown[]) => {
     // A switch without a value is `true`.
     const values = Object.entries(subcommand.opts<Record<string, unknown>>());
@@ -64,7 +77,29 @@ function register<N extends FlagName>(program: Program, command: Command<N>): vo
   });
 }
 
-function isEnvOnly(name: FlagName): boolean {
-  const { envOnly }: Flag = flags[name];
-  return envOnly ?? false;
+/** Whether a person runs it, and not a Deployment. */
+function isForPeople({ flags: taken }: Command): boolean {
+  return taken.includes('context');
+}
+
+function isConnectionFlag(name: FlagName): boolean {
+  return connectionFlags.some((each) => each === name);
+}
+
+/** @param text what commander says of an error; undefined: no argument is missing */
+function missingArgumentText(text: string, { arguments: args = [] }: Command, usage: string): string | undefined {
+  const [, missing] = /missing required argument '([^']+)'/.exec(text) ?? [];
+  const [, meaning] = args.find(([name]) => name === missing) ?? [];
+  return meaning === undefined ? undefined : `${missing} is missing: give ${meaning}\n${usage}\n`;
+}
+
+/** Wraps as commander does, and indents what continues an item of a list. */
+function wrapText(this: Help, text: string, width: number): string {
+  const wrap = (line: string, room: number) => Help.prototype.boxWrap.call(this, line, room);
+  const lines = text
+    .split('\n')
+    .map((line) =>
+      line.startsWith('- ') ? `- ${wrap(line.slice(2), width - 2).replaceAll('\n', '\n  ')}` : wrap(line, width),
+    );
+  return lines.join('\n');
 }

@@ -24,6 +24,7 @@ export const completionCommand = defineCommand({
   description: `Print what makes a shell complete commands, flags, their values and the names of objects. For bash: source <(millwright completion bash). kubectl completes the plugin by itself where kubectl_complete-machine is on PATH.`,
   arguments: [['shell', 'bash, zsh or fish', Object.keys(scripts)]],
   flags: [],
+  examples: [['completion bash >> ~/.bashrc', 'for each new shell']],
   async run(_options, [shell = '']) {
     const script = new Map(Object.entries(scripts)).get(shell);
     if (script === undefined)

@@ -1,5 +1,6 @@
 /** docs/reference/cli.md, from the commands and the one table of flags. */
-import { type Command, spellingOf } from '../../cli/command.ts';
+import { columns } from '../../cli/columns.ts';
+import { type Command, spellingOf, usageOf } from '../../cli/command.ts';
 import { commands } from '../../cli/commands.ts';
 import { type Flag, type FlagName, flags } from '../../cli/flags.ts';
 import { ignoredFlags } from '../../cli/ignored-flags.ts';
@@ -43,10 +44,10 @@ ${Object.values(ignoredFlags)
 }
 
 function section(command: Command): string {
-  const { name, description, arguments: args = [] } = command;
-  const usage = ['millwright', name, ...args.map(([argument]) => spellingOf(argument)), '[flags]'].join(' ');
+  const { description, arguments: args = [] } = command;
   const rows = args.map(([argument, meaning]) => `- \`${spellingOf(argument)}\`: ${meaning}\n`).join('');
-  return `\n## ${usage}\n\n${description}\n${rows && `\n${rows}`}`;
+  const examples = command.examples.map(([line, meaning]) => [`millwright ${line}`, `# ${meaning}`]);
+  return `\n## millwright ${usageOf(command)}\n\n${description}\n${rows && `\n${rows}`}\n\`\`\`\n${columns(examples).join('\n')}\n\`\`\`\n`;
 }
 
 function row(name: FlagName, all: readonly Command[]): string {

@@ -113,15 +113,33 @@ describe('machines that are stuck', () => {
     expect(lines).toHaveLength(1 + 4);
     expect(JSON.parse((await get('deployments', 'pool', '-o', 'json')) ?? '')).toEqual([
       {
-        ...{ name: 'pool', desired: 3, machines: 3, old: 0, available: 0, since: expect.any(String) },
+        ...{
+          namespace: millwright.namespace,
+          name: 'pool',
+          desired: 3,
+          machines: 3,
+          old: 0,
+          available: 0,
+          since: expect.any(String),
+        },
         created: expect.any(String),
         waitsFor: '3 machines are not running',
       },
     ]);
-    expect(await get('deployments', 'pool', '-o', 'yaml')).toMatch(/^- name: pool\n {2}desired: 3\n/);
+    expect(await get('deployments', 'pool', '-o', 'yaml')).toMatch(
+      /^- namespace: \S+\n {2}name: pool\n {2}desired: 3\n/,
+    );
     expect(await get('deployments', '-o', 'wide')).toMatch(/^NAME .* AGE +FOR +WAITS FOR$/m);
     expect(await get('sets')).toMatch(/^pool-\S+ +pool +3 +3 +0$/m);
     expect(await get('machines', 'nobody')).toBeUndefined();
+    expect(await get('machines', '-l', 'name=nobody', '-o', 'json')).toContain('pool-');
+    expect(await get('machines', '-l', 'name=nobody', '-o', 'json')).not.toContain('"lost"');
+    const everywhere = JSON.parse((await get('machines', '-A', '-o', 'json')) ?? '') as { namespace: string }[];
+    expect(everywhere.filter(({ namespace }) => namespace === millwright.namespace)).toHaveLength(4);
+    const byAge = (await get('machines', '--sort-by', '.metadata.creationTimestamp')) ?? '';
+    expect(byAge.trimEnd().split('\n').at(-1)).toMatch(/^lost /);
+    expect(await get('machines', '--sort-by', '.spec.nothing')).toBeUndefined();
+    expect(await get('machines', 'lost', '-A')).toBeUndefined();
   });
 
   it('are offered by completion', async () => {
@@ -140,9 +158,10 @@ describe('machines that are stuck', () => {
     const watching = startProcess(['get', 'machines', '--watch', ...servers]);
     await until('all are printed', () => /^lost /m.test(watching.logs()));
     const late = await millwright.createMachine('late', { class: { kind: 'MachineClass', name: 'nowhere' } });
-    await until('the new one is printed', () => /^NAME .*\nlate /m.test(watching.logs()));
+    await until('the new one is printed', () => /^late /m.test(watching.logs()));
     await millwright.control.delete(machines, late);
-    await until('it is gone', () => /^late is gone$/m.test(watching.logs()));
+    await until('it is gone', () => /^late .* \(gone\)$/m.test(watching.logs()));
+    expect(watching.logs().match(/^NAME /gm)).toHaveLength(1);
     await watching.stop();
   });
 

@@ -13,15 +13,18 @@ export const describeCommand = defineCommand({
       'machine, machinedeployment or machineset, or a plural or short name of kubectl; or <kind>/<name> as `kubectl get -o name` prints it',
       ['machine', 'machinedeployment', 'machineset'],
     ],
-    ['[name]', 'name of the object; leave it out with <kind>/<name>'],
+    ['[name...]', 'names of objects; leave them out with <kind>/<name>'],
   ],
   flags: ['output', 'installation', ...personFlags, ...temporalFlags],
+  examples: [
+    ['describe machine workers-757f8-4bh9w', 'what a machine does, waits for, and what would unblock it'],
+    ['describe mcd/workers', 'a MachineDeployment, and what holds up its rollout'],
+    ['describe mc workers-757f8-4bh9w workers-757f8-c6qxp', 'two machines'],
+  ],
   async run(options, [given = '', ...more], rawFlags) {
     const { kind, names } = parseObjects(given, more);
-    const [name, surplus] = names;
-    if (name === undefined) throw new UsageError('name is missing: name the object');
-    if (surplus !== undefined) throw new UsageError(`name is '${surplus}': name one object`);
+    if (names.length === 0) throw new UsageError('name is missing: name the object, or several');
     const { describe } = await import('./run.ts');
-    say(await describe(kind, name, options, rawFlags));
+    say(await describe(kind, names, options, rawFlags));
   },
 });

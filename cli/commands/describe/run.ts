@@ -10,7 +10,7 @@ import { withInstallation } from '../../installation.ts';
 import type { Options } from '../../options.ts';
 import { rendered } from '../../output.ts';
 import { connectCluster } from '../../servers.ts';
-import { type Answer, describeObject } from './object.ts';
+import { type Answer, type Description, describeObject } from './object.ts';
 import { toText } from './rows.ts';
 
 type DescribeOptions = Options<
@@ -18,11 +18,12 @@ type DescribeOptions = Options<
 >;
 
 /**
- * The output of `millwright describe`. Throws an Error when the object does not exist or its cluster does not answer.
+ * The output of `millwright describe`: of several objects a list. Throws an Error when one of them does not exist or
+ * the cluster does not answer.
  */
 export async function describe(
   kind: WorkflowKind,
-  name: string,
+  names: readonly string[],
   options: DescribeOptions,
   rawFlags: RawFlags,
 ): Promise<string> {
@@ -30,14 +31,22 @@ export async function describe(
   const control = await connectCluster('control', options, 'describe');
   try {
     const ask = (id: string) => askWorkflow(id, options);
-    const described = await describeObject(kind, { namespace, name }, { control, installation, ask, rawFlags });
-    if (described !== undefined) return rendered(described.facts, options, () => toText(described.rows));
+    const described: Description[] = [];
+    for (const name of names) {
+      const found = await describeObject(kind, { namespace, name }, { control, installation, ask, rawFlags });
+      if (found === undefined) {
+        throw new Error(
+          `${kind} ${namespace}/${name} does not exist in the control cluster: correct the name or --namespace`,
+        );
+      }
+      described.push(found);
+    }
+    const facts = described.map((each) => each.facts);
+    const text = () => described.map(({ rows }) => toText(rows)).join('\n\n');
+    return rendered(facts.length === 1 ? facts[0] : facts, options, text);
   } finally {
     await control.close();
   }
-  throw new Error(
-    `${kind} ${namespace}/${name} does not exist in the control cluster: correct the name or --namespace`,
-  );
 }
 
 async function askWorkflow(id: string, options: DescribeOptions): Promise<Answer> {

@@ -1,6 +1,7 @@
 import { defineCommand } from '../../command.ts';
 import { personFlags } from '../../flag-groups.ts';
 import { parseObjects } from '../../kinds.ts';
+import { UsageError } from '../../options.ts';
 
 export const getCommand = defineCommand({
   name: 'get',
@@ -13,9 +14,19 @@ export const getCommand = defineCommand({
     ],
     ['[name...]', 'names of the objects; leave them out for all of the namespace'],
   ],
-  flags: ['output', 'watch', ...personFlags],
+  flags: ['output', 'watch', 'allNamespaces', 'selector', 'sortBy', ...personFlags],
+  examples: [
+    ['get machines', 'the machines of the namespace, and what each waits for'],
+    ['get mcd -A', 'the MachineDeployments of all namespaces'],
+    ['get mc -l name=workers --sort-by .metadata.creationTimestamp', 'some machines, the oldest first'],
+    ['get mc -w -o json', 'an object in each line, at each change'],
+  ],
   async run(options, [given = '', ...more]) {
     const { kind, names } = parseObjects(given, more);
+    const [name] = names;
+    if (name !== undefined && (options.allNamespaces || options.selector !== undefined)) {
+      throw new UsageError(`name is '${name}': leave it out with --all-namespaces and with --selector`);
+    }
     const { get } = await import('./run.ts');
     await get(kind, names, options);
   },

@@ -4,15 +4,31 @@ import type { Machine } from '../../../api/gardener/schema/machine.ts';
 import type { MachineDeployment } from '../../../api/gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../../../api/gardener/schema/machine-set.ts';
 import { validDeploymentSpec, validSetSpec } from '../../../test/support/valid.ts';
-import { changesOf, listedMachine, listText, toListed } from './rows.ts';
+import { changesOf, growingTable, listedMachine, listText, sortedBy, toListed } from './rows.ts';
+
+const narrow = { isWide: false, hasNamespaces: false };
 
 it('lists objects in columns, without those that nothing has a value for', () => {
   const nowMs = Date.parse('2026-11-23T10:10:00Z');
   const created = '2026-11-21T10:00:00Z';
-  const running = { name: 'a', created, phase: 'Running', node: 'node-a', since: '2026-11-21T10:00:00Z' };
-  const waiting = { name: 'b', created, phase: 'Pending', since: '2026-11-23T10:09:00Z', waitsFor: 'its Node to join' };
+  const running = {
+    namespace: 'n',
+    name: 'a',
+    created,
+    phase: 'Running',
+    node: 'node-a',
+    since: '2026-11-21T10:00:00Z',
+  };
+  const waiting = {
+    namespace: 'n',
+    name: 'b',
+    created,
+    phase: 'Pending',
+    since: '2026-11-23T10:09:00Z',
+    waitsFor: 'its Node to join',
+  };
 
-  expect(listText([running, waiting], nowMs).split('\n')).toEqual([
+  expect(listText([running, waiting], nowMs, narrow).split('\n')).toEqual([
     'NAME  PHASE    NODE    FOR    WAITS FOR',
     'a     Running  node-a  2 d',
     'b     Pending          1 min  its Node to join',
@@ -20,20 +36,22 @@ it('lists objects in columns, without those that nothing has a value for', () =>
 });
 
 it('shows age and provider ID in a wide table alone', () => {
-  const listed = [{ name: 'a', providerID: 'aws:///i-1', created: '2026-11-23T10:00:00Z' }];
+  const listed = [{ namespace: 'n', name: 'a', providerID: 'aws:///i-1', created: '2026-11-23T10:00:00Z' }];
   const nowMs = Date.parse('2026-11-23T10:05:00Z');
 
-  expect(listText(listed, nowMs)).toBe('NAME\na');
-  expect(listText(listed, nowMs, true)).toBe('NAME  AGE    PROVIDER ID\na     5 min  aws:///i-1');
+  expect(listText(listed, nowMs, narrow)).toBe('NAME\na');
+  expect(listText(listed, nowMs, { ...narrow, isWide: true })).toBe(
+    'NAME  AGE    PROVIDER ID\na     5 min  aws:///i-1',
+  );
 });
 
 it('tells what has changed and what is gone', () => {
   const created = '2026-11-23T10:00:00Z';
-  const [a, b, c] = ['a', 'b', 'c'].map((name) => ({ name, created }));
+  const [a, b, c] = ['a', 'b', 'c'].map((name) => ({ namespace: 'n', name, created }));
 
   expect(changesOf([a!, b!], [{ ...a!, phase: 'Running' }, c!])).toEqual({
     changed: [{ ...a, phase: 'Running' }, c],
-    gone: ['b'],
+    gone: [b],
   });
 });
 
@@ -130,4 +148,73 @@ it.each([
   };
 
   expect(listedMachine(machine)).toMatchObject({ waitsFor });
+});
+
+it('prints further rows of a table without its header, in the columns that the kind has', () => {
+  const created = '2026-11-23T10:00:00Z';
+  const nowMs = Date.parse('2026-11-23T10:00:20Z');
+  const table = growingTable('MachineDeployment', { isWide: false, hasNamespaces: true });
+
+  expect(table([{ namespace: 'n', name: 'pool', desired: 2, machines: 1, created }], nowMs).split('\n')).toEqual([
+    'NAMESPACE  NAME  DESIRED  MACHINES  OLD  AVAILABLE  FOR  WAITS FOR',
+    'n          pool  2        1',
+  ]);
+  expect(table([{ namespace: 'n', name: 'pool', created, waitsFor: '(gone)' }], nowMs)).toBe(
+    'n          pool                                     (gone)',
+  );
+});
+
+it('lists machines of several namespaces by namespace and name, each with the deployment in its own', () => {
+  const meta = (namespace: string, name: string, uid: string) => ({
+    ...{ namespace, name, uid, resourceVersion: '1', creationTimestamp: '2026-11-23T10:00:00Z' },
+  });
+  const ownedBy = (kind: string, uid: string, name = 'pool') => ({
+    ownerReferences: [{ apiVersion: 'v1', kind, name, uid, controller: true }],
+  });
+  const of = (namespace: string) => ({
+    deployment: { metadata: meta(namespace, 'pool', `${namespace}-d`), spec: validDeploymentSpec },
+    set: {
+      metadata: { ...meta(namespace, 'pool-1', `${namespace}-s`), ...ownedBy('MachineDeployment', `${namespace}-d`) },
+    },
+    machine: {
+      metadata: { ...meta(namespace, 'pool-1-x', `${namespace}-m`), ...ownedBy('MachineSet', `${namespace}-s`) },
+    },
+  });
+  const [b, a] = [of('b'), of('a')];
+  const owned = {
+    deployments: [b.deployment, a.deployment],
+    sets: [b.set, a.set],
+    machines: [b.machine, a.machine],
+  };
+
+  expect(toListed('Machine', owned)).toMatchObject([
+    { namespace: 'a', name: 'pool-1-x', deployment: 'pool' },
+    { namespace: 'b', name: 'pool-1-x', deployment: 'pool' },
+  ]);
+  expect(toListed('MachineDeployment', owned)).toMatchObject([
+    { namespace: 'a', machines: 1 },
+    { namespace: 'b', machines: 1 },
+  ]);
+});
+
+it('sorts by a field, the objects without it first', () => {
+  const objects = (
+    [
+      ['c', 10, '2'],
+      ['a', 9, '1'],
+      ['b', undefined, undefined],
+    ] as const
+  ).map(([name, size, zone]) => ({
+    metadata: {
+      ...{ name, uid: name, resourceVersion: '1', creationTimestamp: '' },
+      ...(zone !== undefined && { labels: { 'example.com/zone': zone } }),
+    },
+    spec: { size },
+  }));
+  const namesBy = (path: string) => sortedBy(objects, path)?.map(({ metadata }) => metadata.name);
+
+  expect(namesBy('.metadata.name')).toEqual(['a', 'b', 'c']);
+  expect(namesBy('{.spec.size}')).toEqual(['b', 'a', 'c']);
+  expect(namesBy('.metadata.labels.example\\.com/zone')).toEqual(['b', 'a', 'c']);
+  expect(namesBy('.spec.nothing')).toBeUndefined();
 });

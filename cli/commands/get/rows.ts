@@ -8,10 +8,18 @@ import type { WorkflowKind } from '../../../api/workflow-id.ts';
 import { columns } from '../../columns.ts';
 import { dialect, noLimits } from '../../dialect.ts';
 import { durationText } from '../../duration-text.ts';
-import { countsOf, type OwnedObjects, type OwnerState, toDeploymentState, toLoneSetState } from '../../owner-state.ts';
+import {
+  byNamespace,
+  countsOf,
+  type OwnedObjects,
+  type OwnerState,
+  toDeploymentState,
+  toLoneSetState,
+} from '../../owner-state.ts';
 
 /** An object of a list. What does not apply to its kind, or is not so, is left out. */
 export interface Listed {
+  readonly namespace: string;
   readonly name: string;
   readonly phase?: string;
   readonly deployment?: string;
@@ -30,22 +38,26 @@ export interface Listed {
   readonly created: string;
 }
 
-/** All objects of a kind, by name. */
-export function toListed(kind: WorkflowKind, owned: OwnedObjects): Listed[] {
+/** The objects of a kind, by namespace and name. */
+export function objectsOf(kind: WorkflowKind, { deployments = [], sets, machines }: OwnedObjects): KubeObject[] {
+  const objects: readonly KubeObject[] = { Machine: machines, MachineSet: sets, MachineDeployment: deployments }[kind];
+  const keyOf = ({ metadata: { namespace, name } }: KubeObject) => `${namespace}/${name}`;
+  return objects.toSorted((a, b) => (keyOf(a) < keyOf(b) ? -1 : 1));
+}
+
+/** What is listed of objects of a kind. @param owned all objects of their namespaces */
+export function toListed(kind: WorkflowKind, owned: OwnedObjects, objects = objectsOf(kind, owned)): Listed[] {
+  const inNamespace = byNamespace(owned);
   const sets = new Map(owned.sets.map((set) => [set.metadata.uid, set]));
-  const listed = {
-    Machine: () =>
-      owned.machines.map((each) =>
-        listedMachine(
-          each,
-          deploymentOf(dialect, each, (uid) => sets.get(uid)),
-        ),
-      ),
-    MachineSet: () => owned.sets.map((set) => toSet(set, owned)),
-    MachineDeployment: () =>
-      (owned.deployments ?? []).map((each) => toOwner(each, toDeploymentState(each, owned), owned)),
-  }[kind]();
-  return listed.toSorted((a, b) => (a.name < b.name ? -1 : 1));
+  return objects.map((object) => {
+    const others = inNamespace(object.metadata.namespace);
+    if (kind === 'MachineSet') return toSet(object, others);
+    if (kind === 'MachineDeployment') return toOwner(object, toDeploymentState(object, others), others);
+    return listedMachine(
+      object,
+      deploymentOf(dialect, object, (uid) => sets.get(uid)),
+    );
+  });
 }
 
 /** A Machine with its phase, its deployment and what it waits for. */
@@ -58,7 +70,7 @@ export function listedMachine(machine: KubeObject, deployment?: string): Listed 
   const phase = machines.phaseOf(machine) || 'new';
   const waitsFor = isAtRest ? nodeProblem : (operation.waitsFor ?? (operation.text || 'its first step'));
   return {
-    name: machine.metadata.name,
+    ...namesOf(machine),
     phase,
     ...(deployment !== undefined && { deployment }),
     ...(nodeName !== undefined && { node: nodeName }),
@@ -69,6 +81,10 @@ export function listedMachine(machine: KubeObject, deployment?: string): Listed 
   };
 }
 
+function namesOf({ metadata: { namespace = '', name } }: KubeObject) {
+  return { namespace, name };
+}
+
 function toSet(set: OwnerSet, owned: OwnedObjects): Listed {
   const deployment = owned.deployments?.find(({ metadata }) => metadata.uid === controllerOf(set));
   if (deployment === undefined)
@@ -76,7 +92,7 @@ function toSet(set: OwnerSet, owned: OwnedObjects): Listed {
   const { sets } = toDeploymentState(deployment, owned).view;
   const own = sets.find(({ name }) => name === set.metadata.name);
   return {
-    name: set.metadata.name,
+    ...namesOf(set),
     deployment: deployment.metadata.name,
     desired: set.spec?.replicas ?? 0,
     machines: own?.total ?? 0,
@@ -97,7 +113,7 @@ function toOwner(
   const { waitsFor: wait, view } = state;
   const waitsFor = view.problem ?? ([refusal, wait].filter(Boolean).join('; ') || undefined);
   return {
-    name: metadata.name,
+    ...namesOf(owner),
     ...{ desired: state.view.replicas, machines: total, old: older, available },
     ...(waitsFor !== undefined && { waitsFor, since: waitingSince(owner, state, owned) }),
     created: metadata.creationTimestamp,
@@ -128,8 +144,28 @@ function waitingSince(
   return starts.toSorted((a, b) => Date.parse(a) - Date.parse(b)).at(-1) ?? creationTimestamp;
 }
 
+/**
+ * Objects in the order of a field, those without it first. undefined: none of them has it.
+ * @param path such as `.metadata.creationTimestamp`, also in braces; a dot in a name is `\\.`
+ */
+export function sortedBy<T extends KubeObject>(objects: readonly T[], path: string): T[] | undefined {
+  const names = path.replace(/^\{?\.|\}$/g, '').split(/(?<!\\)\./);
+  const valueOf = (object: T) =>
+    names.reduce<unknown>((value, name) => Object(value)[name.replaceAll('\\.', '.')], object);
+  const keyed = objects.map((object) => ({ object, value: valueOf(object) }));
+  if (keyed.length > 0 && keyed.every(({ value }) => value === undefined)) return undefined;
+  const compare = (a: unknown, b: unknown) => {
+    if (typeof a === 'number' && typeof b === 'number') return a - b;
+    const [left, right] = [a, b].map((value) => (value === undefined ? '' : JSON.stringify(value)));
+    return left === right ? 0 : left! < right! ? -1 : 1;
+  };
+  return keyed.toSorted((a, b) => compare(a.value, b.value)).map(({ object }) => object);
+}
+
 interface Column {
   readonly head: string;
+  /** Left out: of all kinds. */
+  readonly of?: readonly WorkflowKind[];
   readonly cell: (listed: Listed, nowMs: number) => string | undefined;
   /** Only a wide table has it. */
   readonly isWide?: true;
@@ -138,36 +174,63 @@ interface Column {
 const ageText = (since: string | undefined, nowMs: number) =>
   since === undefined ? undefined : durationText(nowMs - Date.parse(since));
 
+const owners: readonly WorkflowKind[] = ['MachineSet', 'MachineDeployment'];
+
 const tableColumns: readonly Column[] = [
+  { head: 'NAMESPACE', cell: ({ namespace }) => namespace },
   { head: 'NAME', cell: ({ name }) => name },
-  { head: 'PHASE', cell: ({ phase }) => phase },
-  { head: 'DEPLOYMENT', cell: ({ deployment }) => deployment },
-  { head: 'NODE', cell: ({ node }) => node },
-  { head: 'DESIRED', cell: ({ desired }) => desired?.toString() },
-  { head: 'MACHINES', cell: ({ machines }) => machines?.toString() },
-  { head: 'OLD', cell: ({ old }) => old?.toString() },
-  { head: 'AVAILABLE', cell: ({ available }) => available?.toString() },
+  { head: 'PHASE', of: ['Machine'], cell: ({ phase }) => phase },
+  { head: 'DEPLOYMENT', of: ['Machine', 'MachineSet'], cell: ({ deployment }) => deployment },
+  { head: 'NODE', of: ['Machine'], cell: ({ node }) => node },
+  { head: 'DESIRED', of: owners, cell: ({ desired }) => desired?.toString() },
+  { head: 'MACHINES', of: owners, cell: ({ machines }) => machines?.toString() },
+  { head: 'OLD', of: owners, cell: ({ old }) => old?.toString() },
+  { head: 'AVAILABLE', of: owners, cell: ({ available }) => available?.toString() },
   { head: 'AGE', cell: ({ created }, nowMs) => ageText(created, nowMs), isWide: true },
-  { head: 'PROVIDER ID', cell: ({ providerID }) => providerID, isWide: true },
+  { head: 'PROVIDER ID', of: ['Machine'], cell: ({ providerID }) => providerID, isWide: true },
   { head: 'FOR', cell: ({ since }, nowMs) => ageText(since, nowMs) },
   { head: 'WAITS FOR', cell: ({ waitsFor }) => waitsFor },
 ];
 
+/** How a table is printed. */
+export interface TableStyle {
+  readonly isWide: boolean;
+  readonly hasNamespaces: boolean;
+}
+
+function isShown({ head, isWide }: Column, style: TableStyle): boolean {
+  return (style.isWide || !isWide) && (style.hasNamespaces || head !== 'NAMESPACE');
+}
+
 /** A table of the columns that one of them has a value for. @param nowMs ms since the epoch */
-export function listText(listed: readonly Listed[], nowMs: number, isWide = false): string {
+export function listText(listed: readonly Listed[], nowMs: number, style: TableStyle): string {
   const shown = tableColumns.filter(
-    (column) => (isWide || !column.isWide) && listed.some((each) => column.cell(each, nowMs) !== undefined),
+    (column) => isShown(column, style) && listed.some((each) => column.cell(each, nowMs) !== undefined),
   );
   const rows = listed.map((each) => shown.map(({ cell }) => cell(each, nowMs) ?? ''));
   return columns([shown.map(({ head }) => head), ...rows]).join('\n');
 }
 
-/** Those that are new or differ, and the names of those that are gone. */
-export function changesOf(before: readonly Listed[], now: readonly Listed[]): { changed: Listed[]; gone: string[] } {
-  const known = new Map(before.map((each) => [each.name, JSON.stringify(each)]));
-  const names = new Set(now.map(({ name }) => name));
+/** Prints further rows of a table at each call: with all columns of a kind, and the header once. */
+export function growingTable(kind: WorkflowKind, style: TableStyle) {
+  const shown = tableColumns.filter((column) => isShown(column, style) && (column.of ?? [kind]).includes(kind));
+  const widths: number[] = [];
+  let header = [shown.map(({ head }) => head)];
+  return (listed: readonly Listed[], nowMs: number): string => {
+    const rows = listed.map((each) => shown.map(({ cell }) => cell(each, nowMs) ?? ''));
+    const lines = columns([...header, ...rows], widths);
+    header = [];
+    return lines.join('\n');
+  };
+}
+
+/** Those that are new or differ, and those that are gone. */
+export function changesOf(before: readonly Listed[], now: readonly Listed[]): { changed: Listed[]; gone: Listed[] } {
+  const keyOf = ({ namespace, name }: Listed) => `${namespace}/${name}`;
+  const known = new Map(before.map((each) => [keyOf(each), JSON.stringify(each)]));
+  const keys = new Set(now.map(keyOf));
   return {
-    changed: now.filter((each) => known.get(each.name) !== JSON.stringify(each)),
-    gone: before.map(({ name }) => name).filter((name) => !names.has(name)),
+    changed: now.filter((each) => known.get(keyOf(each)) !== JSON.stringify(each)),
+    gone: before.filter((each) => !keys.has(keyOf(each))),
   };
 }

@@ -1,60 +1,107 @@
 /** `millwright get`: lists objects with what they wait for, from Kubernetes alone. */
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { KubeObject } from '../../../api/objects.ts';
 import type { WorkflowKind } from '../../../api/workflow-id.ts';
+import type { KubeClient } from '../../../kube/client.ts';
+import { dialect } from '../../dialect.ts';
 import type { clusterFlags } from '../../flag-groups.ts';
-import type { Options } from '../../options.ts';
+import { type Options, UsageError } from '../../options.ts';
 import { rendered } from '../../output.ts';
 import { type OwnedObjects, readOwned, watchOwned } from '../../owner-state.ts';
 import { connectCluster } from '../../servers.ts';
 import { say } from '../../terminal.ts';
-import { changesOf, type Listed, listText, toListed } from './rows.ts';
+import { changesOf, growingTable, type Listed, listText, objectsOf, sortedBy, toListed } from './rows.ts';
 
-type GetOptions = Options<'namespace' | 'output' | 'watch' | (typeof clusterFlags)[number]>;
+type GetOptions = Options<
+  'namespace' | 'output' | 'watch' | 'allNamespaces' | 'selector' | 'sortBy' | (typeof clusterFlags)[number]
+>;
 
 /** How often what is watched is looked at, ms. */
 const lookMs = 500;
 
 /**
  * Prints the list, and with --watch what changes until the process ends. Throws an Error that names objects that do not
- * exist.
+ * exist, and UsageError for a field that none of the objects has.
  */
 export async function get(kind: WorkflowKind, names: readonly string[], options: GetOptions): Promise<void> {
-  const { namespace, watch } = options;
+  const { allNamespaces: hasNamespaces, watch } = options;
+  const namespace = hasNamespaces ? undefined : options.namespace;
   const control = await connectCluster('control', options, 'get');
+  const list = async (owned: OwnedObjects) => {
+    const isChosen = await chooser(control, kind, names, options);
+    return toListed(kind, owned, inOrder(kind, objectsOf(kind, owned).filter(isChosen), options));
+  };
   try {
-    const all = toListed(kind, await readOwned(control, namespace));
-    const missing = names.filter((name) => all.every((each) => each.name !== name));
+    const listed = await list(await readOwned(control, namespace));
+    const missing = names.filter((name) => listed.every((each) => each.name !== name));
     if (missing.length > 0) {
       throw new Error(
         `${kind} ${missing.join(', ')} not found in namespace ${namespace}: correct the name or --namespace`,
       );
     }
-    const chosen = (listed: readonly Listed[]) =>
-      names.length === 0 ? [...listed] : listed.filter(({ name }) => names.includes(name));
-    const listed = chosen(all);
+    if (watch) {
+      const { read } = watchOwned(control, namespace);
+      return await follow(kind, listed, async () => list(await read()), options);
+    }
+    const none = `no ${kind} in ${hasNamespaces ? 'any namespace' : `namespace ${namespace}`}`;
     const text = (isWide: boolean) =>
-      listed.length === 0 ? `no ${kind} in namespace ${namespace}` : listText(listed, Date.now(), isWide);
+      listed.length === 0 ? none : listText(listed, Date.now(), { isWide, hasNamespaces });
     say(rendered(listed, options, text));
-    if (watch)
-      await follow(listed, watchOwned(control, namespace).read, (owned) => chosen(toListed(kind, owned)), options);
   } finally {
     await control.close();
   }
 }
 
-/** Prints a table of what has changed, and a line for what is gone, until the process ends. */
+/** Whether an object is asked for by its name or its labels, which the API server compares. */
+async function chooser(
+  control: KubeClient,
+  kind: WorkflowKind,
+  names: readonly string[],
+  { allNamespaces, namespace, selector }: GetOptions,
+): Promise<(object: KubeObject) => boolean> {
+  if (selector === undefined) return ({ metadata }) => names.length === 0 || names.includes(metadata.name);
+  const { machine, set, deployment } = dialect.kinds;
+  const resource = { Machine: machine, MachineSet: set, MachineDeployment: deployment }[kind];
+  const query = { labelSelector: selector, metadataOnly: true, failFast: true, ...(!allNamespaces && { namespace }) };
+  const { items } = await control.list<KubeObject>(resource, query);
+  const uids = new Set(items.map(({ metadata }) => metadata.uid));
+  return ({ metadata }) => uids.has(metadata.uid);
+}
+
+function inOrder(kind: WorkflowKind, objects: KubeObject[], { sortBy }: GetOptions): KubeObject[] {
+  if (sortBy === undefined) return objects;
+  const sorted = sortedBy(objects, sortBy);
+  if (sorted !== undefined) return sorted;
+  const fix = 'give the path of another one, such as .metadata.creationTimestamp';
+  throw new UsageError(`--sort-by is '${sortBy}': no ${kind} has this field; ${fix}`);
+}
+
+/**
+ * Prints all, and then what has changed or is gone until the process ends: rows of one table, JSON with an object in
+ * each line, or documents of YAML.
+ */
 async function follow(
+  kind: WorkflowKind,
   first: readonly Listed[],
-  read: () => Promise<OwnedObjects>,
-  toChosen: (owned: OwnedObjects) => Listed[],
+  list: () => Promise<readonly Listed[]>,
   options: GetOptions,
 ): Promise<never> {
+  const { output, allNamespaces: hasNamespaces } = options;
+  const table = growingTable(kind, { isWide: output === 'wide', hasNamespaces });
+  const print = (changed: readonly Listed[], gone: readonly Listed[]) => {
+    const ends = gone.map(({ namespace, name, created }) => ({ namespace, name, created }));
+    const objects = [...changed, ...ends.map((end) => ({ ...end, gone: true }))];
+    if (objects.length === 0 && output !== 'text' && output !== 'wide') return;
+    if (output === 'json') say(objects.map((each) => JSON.stringify(each)).join('\n'));
+    else if (output === 'yaml') say(objects.map((each) => `---\n${rendered(each, options, String)}`).join('\n'));
+    else say(table([...changed, ...ends.map((end) => ({ ...end, waitsFor: '(gone)' }))], Date.now()));
+  };
+  print(first, []);
   for (let before = first; ; ) {
     await sleep(lookMs);
-    const now = toChosen(await read());
+    const now = await list();
     const { changed, gone } = changesOf(before, now);
     before = now;
-    if (changed.length > 0) say(rendered(changed, options, (isWide) => listText(changed, Date.now(), isWide)));
-    for (const name of gone) say(rendered({ name, gone: true }, options, () => `${name} is gone`));
+    if (changed.length + gone.length > 0) print(changed, gone);
   }
 }

@@ -12,6 +12,10 @@ export const replayCommand = defineCommand({
     ['[run]', 'id of the run, see `rollout runs`; leave it out for the newest run, or with a file'],
   ],
   flags: ['export', 'output', ...namespaceFlags, 'installation', ...temporalFlags],
+  examples: [
+    ['replay default/rollout/default/workers/<uid>', 'its newest run'],
+    ['replay default/rollout/default/workers/<uid> <run id> --export run.json', 'keep the history of a run'],
+  ],
   async run(options, [given = '', runId]) {
     const { replay } = await import('./run.ts');
     await replay(given, runId, options);

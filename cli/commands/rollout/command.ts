@@ -28,13 +28,22 @@ export const rolloutCommand = defineCommand({
     ['[name]', 'name of the MachineDeployment; leave it out with -f'],
   ],
   flags: ['watch', 'toRevision', 'filename', 'output', 'installation', ...personFlags, ...temporalFlags],
+  examples: [
+    ['rollout status workers', 'follow a rollout until it is complete'],
+    ['rollout plan -f workers.yaml', 'what a changed manifest would do'],
+    ['rollout undo workers --to-revision 2', 'go back to a revision'],
+    ['rollout retry workers', 'try again what it waits for'],
+  ],
   async run(options, [wanted = '', name], rawFlags) {
     const action = rolloutActions.find((known) => known === wanted);
     if (action === undefined) throw new UsageError(`action is '${wanted}': give one of ${rolloutActions.join(', ')}`);
     refuseForeignFlags(action, rawFlags);
     const isFromFile = action === 'plan' && options.filename !== undefined;
     if (isFromFile && name !== undefined) throw new UsageError(`name is '${name}': leave it out with --filename`);
-    if (!isFromFile && name === undefined) throw new UsageError('name is missing: name a MachineDeployment');
+    if (!isFromFile && name === undefined) {
+      const orFile = action === 'plan' ? ', or give --filename with a manifest' : '';
+      throw new UsageError(`name is missing: name a MachineDeployment${orFile}`);
+    }
     const { rollout } = await import('./run.ts');
     await rollout(action, name ?? '', options, rawFlags);
   },

@@ -24,6 +24,7 @@ export const runCommand = defineCommand({
   name: 'run',
   description: 'Run the controllers and a worker in one process. Of several such processes, one runs its controllers.',
   flags: [...serverFlags, ...workersFlags, ...leaderFlags],
+  examples: [['run -n machines --providers aws --temporal-address temporal:7233', 'all of an installation']],
   accepts: [],
   async run(options, _args, rawFlags) {
     const { serve, startControllersComponent, startWorkersComponent } = await load();
@@ -39,6 +40,7 @@ export const controllersCommand = defineCommand({
   description:
     'Run the controllers, which watch objects and wake workflows. Of several such processes, one acts and the others stand by.',
   flags: [...serverFlags, ...controllersFlags, ...leaderFlags],
+  examples: [['controllers -n machines --fleet-port 8080', 'with the fleet page']],
   accepts: workerFlagsOfMcm,
   async run(options, _args, rawFlags) {
     const { serve, startControllersComponent } = await load();
@@ -52,6 +54,7 @@ export const workerCommand = defineCommand({
   description:
     'Run a worker, which executes workflows, their Kubernetes activities and the given providers. Run as many as you like.',
   flags: [...serverFlags, ...workersFlags],
+  examples: [['worker -n machines --providers aws,azure', 'a worker for two clouds']],
   accepts: leaderFlagsOfMcm,
   async run(options, _args, rawFlags) {
     const { serve, startWorkersComponent } = await load();

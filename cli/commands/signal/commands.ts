@@ -8,6 +8,10 @@ export const retryCommand = defineCommand({
   description: `Make machines try again now what they wait for, or everything that waits for one cause. It changes nothing else and is safe at any time. A whole rollout: rollout retry.`,
   arguments: [['[machine...]', 'names of Machines']],
   flags: ['blockedOn', 'installation', ...personFlags, ...temporalFlags],
+  examples: [
+    ['retry workers-757f8-4bh9w', 'one machine'],
+    ['retry --blocked-on CloudCapacity', 'all that wait for capacity'],
+  ],
   async run(options, names, rawFlags) {
     if (options.blockedOn === 'Brake') {
       const approve = commandLine(['sweep', 'approve', '<id>...'], options.namespace, rawFlags);
@@ -26,6 +30,10 @@ export const drainCommand = defineCommand({
   description: `Help along the drain of a Machine that is being deleted. --force deletes its pods with a grace period of 0 and does not wait for them; --skip deletes the VM with the pods still on it. Neither starts a deletion: delete the Machine first.`,
   arguments: [['machine', 'name of the Machine']],
   flags: ['force', 'skip', 'installation', ...personFlags, ...temporalFlags],
+  examples: [
+    ['drain workers-757f8-4bh9w --force', 'delete the pods that a budget holds'],
+    ['drain workers-757f8-4bh9w --skip', 'delete the VM with its pods'],
+  ],
   async run(options, [name = '']) {
     const { force, skip } = options;
     if (force === skip) {

@@ -11,6 +11,11 @@ export const sweepCommand = defineCommand({
     ['[orphan...]', 'for approve: ids as the sweep lists them, or names, if only one listed resource has that name'],
   ],
   flags: ['dryRun', ...namespaceFlags, 'output', 'installation', ...temporalFlags],
+  examples: [
+    ['sweep --dry-run', 'what a sweep would delete'],
+    ['sweep', 'look for orphans now'],
+    ['sweep approve vm-1 vm-2', 'delete two of the orphans that wait'],
+  ],
   async run(options, [action, ...orphans], rawFlags) {
     if (action !== undefined && action !== 'approve') {
       throw new UsageError(`action is '${action}': give approve, or leave it out to start a sweep`);

@@ -7,6 +7,7 @@ export const timelineCommand = defineCommand({
   description: `Show the steps of a machine's life with the time that each took: validate, provision, join, run, drain, delete. It is made from the histories that Temporal keeps, also for a machine that is gone, until the retention of the Temporal namespace ends. It says what failed in each step, what it was blocked on, and which signals it got.`,
   arguments: [['machine', 'name of the Machine']],
   flags: [...namespaceFlags, 'output', 'installation', ...temporalFlags],
+  examples: [['timeline workers-757f8-4bh9w', 'where the time of its creation or deletion went']],
   async run(options, [name = '']) {
     const { timeline } = await import('./run.ts');
     say(await timeline(name, options));
