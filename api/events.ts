@@ -81,7 +81,15 @@ export const machineEvents = {
     type: 'Normal',
     when: 'Only in an API of machines where the deletion of a Node replaces its VM: somebody deleted the Node, and the Machine gets another VM. In the API of Gardener the Machine is deleted instead.',
   },
-  Deleting: { type: 'Normal', when: 'The deletion begins.' },
+  DeletedByOwner: {
+    type: 'Normal',
+    when: 'The MachineDeployment or MachineSet has deleted the Machine. The note says why: a scale-down, a rollout, a replacement, or because the owner is being deleted.',
+  },
+  DeletedWithNode: { type: 'Normal', when: 'Somebody deleted the Node, and Millwright the Machine with it.' },
+  Deleting: {
+    type: 'Normal',
+    when: 'The deletion begins. Without `DeletedByOwner` or `DeletedWithNode` a person or another program has deleted the Machine.',
+  },
   FailedDrain: {
     type: 'Warning',
     when: 'The drain failed and is tried again: a PodDisruptionBudget never allows an eviction, or the API server or a webhook refuses one. See [drains](../how-to/drain.md).',

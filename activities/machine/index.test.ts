@@ -712,6 +712,9 @@ describe('deleteMachine', () => {
     const machine = await newMachine({ finalizers: [finalizers.machine] });
     const after = await activities.deleteMachine(refOf(machine));
     expect(after?.deletingSince).toEqual(expect.any(String));
+    expect(events.filter(({ regarding }) => regarding.uid === machine.metadata.uid)).toMatchObject([
+      { type: 'Normal', reason: 'DeletedWithNode', note: 'somebody deleted its Node' },
+    ]);
     expect(await activities.deleteMachine(refOf(machine))).toEqual(after);
   });
 });

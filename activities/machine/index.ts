@@ -435,7 +435,10 @@ export function createMachineActivities(deps: MachineDeps) {
     /** Deletes the Machine, because its Node was. */
     async deleteMachine(ref: ObjectRef): Promise<MachineSnapshot | null> {
       const options = { ...localRequest(), preconditions: { uid: ref.uid } };
-      await ignoreGoneOrChanged(() => control.delete(dialectOf(ref.dialect).kinds.machine, ref, options));
+      await ignoreGoneOrChanged(async () => {
+        await control.delete(dialectOf(ref.dialect).kinds.machine, ref, options);
+        recordEvent(ref, 'DeletedWithNode', 'somebody deleted its Node');
+      });
       return snapshot(ref, await findMachine(ref));
     },
 

@@ -22,12 +22,21 @@ import { isAlreadyExists, StatusError } from '../../kube/errors.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { ignoreGoneOrChanged, update } from '../../kube/update.ts';
 import { adoptSets, changeOwners, markMachines } from './adoption.ts';
+import { deletionCause } from './deletion-cause.ts';
 import { noteAttempts, recordAttempts } from './failed-attempts.ts';
 import { addFinalizers, release, removeFinalizer } from './finalizers.ts';
 import { updateInPlace } from './in-place.ts';
 import { noteKept, reportNotKept } from './not-kept.ts';
 import { beginReplacements } from './replacements.ts';
-import { type Failures, noteFailure, recordOn, report, reportFailures, reportRefusedSet } from './report.ts';
+import {
+  type Failures,
+  noteFailure,
+  recordDeletion,
+  recordOn,
+  report,
+  reportFailures,
+  reportRefusedSet,
+} from './report.ts';
 import { recordCompletion, rollBack } from './rollback.ts';
 import {
   inBatches,
@@ -77,6 +86,7 @@ async function runStep(step: Step, failures: Failures): Promise<StepResult> {
   try {
     await inBatches(step, plan.remove, async (candidate, set) => {
       const isDeleted = await deleteMachine(step, candidate, set, failures);
+      if (isDeleted) recordDeletion(step, candidate, deletionCause(api, candidate, set, owner.deployment));
       if (isDeleted && candidate.isOfReplacement) replaced.push(candidate.name);
       if (isDeleted && candidate.failedToJoin) failed.push(candidate);
     });

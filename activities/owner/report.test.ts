@@ -62,6 +62,7 @@ describe('actOnOwner', () => {
         ...names.map((name) => `SuccessfulCreate Created Machine: ${name}`),
         `ScalingMachineSet Scaled down machine set ${set?.metadata.name} to 1`,
         `SuccessfulDelete Deleted machine: ${deleted}`,
+        `DeletedByOwner scale-down of MachineDeployment ${ref.name}`,
         `SuccessfulCreate Created Machine: ${added}`,
       ]),
     );

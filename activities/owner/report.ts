@@ -1,6 +1,6 @@
 /** What a step of an owner of machines reports on owner and sets: revisions, generations, conditions and Events. */
-import { deploymentEvents, type OwnerEvents, setEvents } from '../../api/events.ts';
-import type { OwnerPlan } from '../../api/model/owner.ts';
+import { deploymentEvents, type MachineEvent, machineEvents, type OwnerEvents, setEvents } from '../../api/events.ts';
+import type { Candidate, OwnerPlan } from '../../api/model/owner.ts';
 import { apiVersionOf, type KubeObject, type Resource } from '../../api/objects.ts';
 import { failureOfDeployment, failureOfSet, failureOfSets } from '../../api/owner/failure.ts';
 import type { OwnerDeployment, OwnerSet } from '../../api/owner/objects.ts';
@@ -143,6 +143,14 @@ export function recordOnOwner(
 ): void {
   if (deployment === undefined) recordOn(deps.events, sets, set, reason, note);
   else recordOn(deps.events, deployments, deployment, reason, note);
+}
+
+/** An Event on a machine that its owner has deleted. */
+export function recordDeletion({ deps, api, ref }: Step, { name, uid }: Candidate, cause: string): void {
+  const { machine } = api.kinds;
+  const regarding = { apiVersion: apiVersionOf(machine), kind: machine.kind, namespace: ref.namespace, name, uid };
+  const reason = 'DeletedByOwner' satisfies MachineEvent;
+  deps.events.record({ regarding, type: machineEvents[reason].type, reason, note: cause, action: reason });
 }
 
 /** An Event on an owner or a set, of the type that its reason has. */

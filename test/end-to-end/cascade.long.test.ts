@@ -55,7 +55,7 @@ describe('an owner of three machines that is deleted', () => {
       async () => {
         expect((await millwright.machines()).filter(isActive)).toHaveLength(3);
         said = (await millwright.command('describe', kind, 'pool')).output;
-        return said.includes('waiting for the Kubernetes garbage collector, since') ? said : undefined;
+        return said.includes('waiting for the Kubernetes garbage collector, for ') ? said : undefined;
       },
       { describe: async () => said },
     );

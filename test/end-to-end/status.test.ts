@@ -150,7 +150,7 @@ describe('owners of machines', () => {
       });
       // It shows the one that waits longest.
       expect(stuck).toMatch(
-        /\/(canary|accel): since \S+, waits for a correction of its spec: spec\.template.*="(2\.0 rc|two words)"/,
+        / {2}(canary|accel): for .* \(since \S+\), waits for a correction of its spec: spec\.template.*="(2\.0 rc|two words)"/,
       );
       expect((await millwright.command('get', 'deployments')).output).toContain(label);
       const status = await millwright.command('rollout', 'status', 'canary');

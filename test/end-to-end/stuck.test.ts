@@ -190,7 +190,13 @@ describe('machines that are stuck', () => {
     const { namespace } = millwright;
     const ref = { dialect: 'gardener', namespace, name: first?.name ?? '', uid: first?.uid ?? '' } as const;
     await millwright.handleOf(ref).signal(skipDrainSignal);
+    await millwright.cloud.setFaults({ kind: 'outage', how: 'unavailable', operation: 'delete' });
     await millwright.scale('pool', 0);
+    await until('it says why it was deleted', async (see) => {
+      const { output } = see(await millwright.command('describe', 'machine', first?.name ?? ''));
+      return /^Deleted +.* ago \(.*Z\): scale-down of MachineDeployment pool$/m.test(output);
+    });
+    await millwright.cloud.setFaults();
 
     const lived = await until('the timeline ends', async () => {
       const text = (await command('timeline', waiting[0]?.name ?? '')) ?? '';

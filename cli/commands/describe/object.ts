@@ -1,15 +1,18 @@
 /** What Millwright is doing with an object: what its workflow answers, and what the object itself says. */
 import { attention } from '../../../api/attention.ts';
+import type { MachineEvent } from '../../../api/events.ts';
 import type { MachineSnapshot } from '../../../api/model/machine.ts';
 import type { ObjectRef } from '../../../api/model/ref.ts';
 import type { KubeObject } from '../../../api/objects.ts';
 import { type WorkflowKind, workflowId } from '../../../api/workflow-id.ts';
 import type { KubeClient } from '../../../kube/client.ts';
+import { events } from '../../../kube/core.ts';
 import type { WorkflowAnswer } from '../../../temporal/describe.ts';
 import type { MachineDescription } from '../../../workflows/machine/messages.ts';
 import type { OwnerDescription } from '../../../workflows/rollout/messages.ts';
 import type { RawFlags } from '../../command.ts';
 import { dialect, dialectName, noLimits } from '../../dialect.ts';
+import { atText } from '../../duration-text.ts';
 import { type OwnerState, readOwned, toDeploymentState, toLoneSetState } from '../../owner-state.ts';
 import {
   descriptionRows,
@@ -102,7 +105,11 @@ async function find(
     const machine = await control.find(kinds.machine, key);
     if (machine === undefined) return undefined;
     const snapshot = dialect.machine.toSnapshot(machine, noLimits);
-    const live: Rows = [['Owner', await ownerTextOf(control, machine)]];
+    const [owner, deleted] = await Promise.all([ownerTextOf(control, machine), deletionTextOf(control, machine)]);
+    const live: Rows = [
+      ['Owner', owner],
+      ['Deleted', deleted],
+    ];
     return { object: machine, fallback: machineRows(machine, snapshot, rawFlags), live, whyNone: whyNoneOf(snapshot) };
   }
   const ofOwner = (object: KubeObject, state: OwnerState): Described => {
@@ -132,6 +139,17 @@ async function ownerTextOf(control: KubeClient, { metadata }: KubeObject): Promi
     .catch(() => undefined);
   const deployment = set && deploymentOf(set);
   return deployment === undefined ? `${kind} ${name}` : `${kind} ${name} of ${deployment.kind} ${deployment.name}`;
+}
+
+/** When a Machine was deleted, and why, as long as there is an Event and the account may read it. */
+async function deletionTextOf(control: KubeClient, { metadata }: KubeObject): Promise<string | undefined> {
+  const { namespace, uid, deletionTimestamp } = metadata;
+  if (deletionTimestamp === undefined) return undefined;
+  const causes: readonly string[] = ['DeletedByOwner', 'DeletedWithNode'] satisfies MachineEvent[];
+  const query = { namespace, fieldSelector: `regarding.uid=${uid}` };
+  const found = await control.list(events, query).catch(() => ({ items: [] }));
+  const cause = found.items.find(({ reason }) => causes.includes(reason ?? ''))?.note;
+  return `${atText(deletionTimestamp)}${cause === undefined ? '' : `: ${cause}`}`;
 }
 
 const atRest = 'there is nothing to do';

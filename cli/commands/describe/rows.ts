@@ -88,7 +88,6 @@ export function machineRows(machine: KubeObject, snapshot: MachineSnapshot, rawF
   const remedy = failure && remedyOf(failure.blockedOn, commandLine(['retry', name], namespace, rawFlags));
   return [
     ...(dialect.describe?.machineRows(machine, (time) => sinceText(time)) ?? []),
-    ['Deleted', deletedText(machine)],
     ['Blocked on', failure && `${failure.blockedOn}: ${blockers[failure.blockedOn]}`],
     ['To unblock', remedy],
     ['Provider ID', providerID],

@@ -160,7 +160,7 @@ it('prints further rows of a table without its header, in the columns that the k
     'n          pool  2        1',
   ]);
   expect(table([{ namespace: 'n', name: 'pool', created, waitsFor: '(gone)' }], nowMs)).toBe(
-    'n          pool                                     (gone)',
+    'n          pool                                          (gone)',
   );
 });
 
