@@ -56,8 +56,11 @@ export async function measureClock(connection: ConnectionLike, namespace: string
   const identity = randomUUID();
   const polling = new AbortController();
   const startMs = Date.now();
+  // The server refuses a poll without a deadline, and one of less than 2 s.
   const poll = connection.withAbortSignal(polling.signal, () =>
-    connection.workflowService.pollWorkflowTaskQueue({ namespace, taskQueue: { name: queue }, identity }),
+    connection.withDeadline(startMs + 2 * timeoutMs, () =>
+      connection.workflowService.pollWorkflowTaskQueue({ namespace, taskQueue: { name: queue }, identity }),
+    ),
   );
   poll.catch(() => undefined);
   try {

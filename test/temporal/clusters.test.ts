@@ -13,6 +13,7 @@ import {
   watchForOtherClusters,
 } from '../../temporal/clusters.ts';
 import { connectClient } from '../../temporal/connection.ts';
+import { measureClock } from '../../temporal/task-queues.ts';
 import { type FaultProxy, startFaultProxy, statusBody } from '../faults/proxy.ts';
 import { newNamespace, recordingLogger, testClient, testKubeconfig } from '../support/kube.ts';
 import { until } from '../support/until.ts';
@@ -40,6 +41,12 @@ afterAll(async () => {
   await connection?.close();
   await control?.close();
   await proxy?.close();
+});
+
+it('the clock of the server, which is that of this host, is measured by a poll', async () => {
+  const aheadMs = await measureClock(connection, 'default', `${namespace}.doctor`);
+
+  expect(Math.abs(aheadMs ?? Number.NaN)).toBeLessThan(2_000);
 });
 
 const uidOf = async (name: string) => (await control.get(namespaces, { name })).metadata.uid;
