@@ -142,7 +142,8 @@ describe('[mcm 113] a cloud that misbehaves', () => {
       'To unblock': expect.stringMatching(remedy),
     });
     expect(text['Last error']).toMatch(new RegExp(`^${code} .* ago \\(.*Z\\)`));
-    if (refusal.pauseSeconds > 60) expect(text['Waiting for']).toMatch(/^a change that helps.*; at the latest in .* \(.*Z\)$/);
+    if (refusal.pauseSeconds > 60)
+      expect(text['Waiting for']).toMatch(/^a change that helps.*; at the latest in .* \(.*Z\)$/);
   }
 
   async function expectCreated(name: string): Promise<void> {

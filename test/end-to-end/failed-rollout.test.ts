@@ -281,7 +281,7 @@ describe('a rollout that cannot move on', () => {
     await millwright.untilComplete('pool', 'right');
 
     for (const { output } of [status, described]) {
-      expect(output).toMatch(/1 new machine is not running/);
+      expect(output).toMatch(/1 machine is not running/);
       expect(output).toMatch(/pool-\S+: CrashLoopBackOff, ResourceExhausted/);
     }
   });

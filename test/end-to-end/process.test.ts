@@ -364,7 +364,9 @@ describe('millwright describe', () => {
       status: { lastOperation: { state: 'Failed' } },
     });
     expect(after).toMatchObject({ code: 0, output: expect.stringContaining('is a worker running?') });
-    expect(after.output).toMatch(/Last operation +Create Failed, for .* \(since .*Z\): MachineClass "missing" does not exist/);
+    expect(after.output).toMatch(
+      /Last operation +Create Failed, for .* \(since .*Z\): MachineClass "missing" does not exist/,
+    );
   });
 
   it('misses no workflow of a machine at rest, as when somebody has terminated it', async () => {

@@ -98,7 +98,9 @@ describe('what the API server refuses to create', () => {
     expect((await millwright.command('rollout', 'status', 'pool', '--watch', 'false')).output).toContain(refusal);
     await untilStuck('KubernetesApi');
     const { output } = await millwright.command('stuck');
-    expect(output).toMatch(/^KubernetesApi: 1 rollout\. .*\n {2}pool: for .* \(since \S+\), .*no more machinesets today/m);
+    expect(output).toMatch(
+      /^KubernetesApi: 1 rollout\. .*\n {2}pool: for .* \(since \S+\), .*no more machinesets today/m,
+    );
     expect(output).toContain('To unblock: Check that the API servers answer');
 
     await allow('machinesets');
