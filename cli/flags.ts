@@ -528,11 +528,13 @@ export const flags = {
   yes: {
     value: 'true|false',
     default: 'false',
+    flagOnly: true,
     description: 'For `uninstall`: do what it shows without this flag.',
     schema: trueOrFalse,
   },
   machines: {
     value: 'mcm|unmanaged',
+    flagOnly: true,
     description:
       'For `uninstall`, where there are Machines: what becomes of them. mcm: the system that Millwright replaces continues with them, so finalizers stay. unmanaged: their VMs and Nodes stay, and nobody manages them.',
     schema: z.enum(['mcm', 'unmanaged'], 'give mcm or unmanaged'),
@@ -540,6 +542,7 @@ export const flags = {
   withoutTemporal: {
     value: 'true|false',
     default: 'false',
+    flagOnly: true,
     description:
       'For `uninstall`: do without a Temporal server that is gone. Its Schedules and open workflows stay there.',
     schema: trueOrFalse,

@@ -6,6 +6,7 @@ export const versionCommand = defineCommand({
   name: 'version',
   description: `Show the version of this program, the commit that it was made of, and the version of Node that runs it. \`millwright doctor\` shows the versions of processes and servers.`,
   flags: ['output'],
+  examples: [['version -o json', 'for programs']],
   async run(options) {
     const { rendered } = await import('../../output.ts');
     const { node } = process.versions;
