@@ -14,6 +14,8 @@ const ofUsers: readonly string[] = [
   names.restartedAt,
   names.maxSurge,
   names.maxProvisioning,
+  names.skipDrain,
+  names.retry,
 ];
 
 const ownNames = Object.values(names).filter((name) => !ofUsers.includes(name));
