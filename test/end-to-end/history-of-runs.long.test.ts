@@ -79,8 +79,8 @@ describe('the runs of a rollout', () => {
     expect(code).toBe(0);
     const lines = output.split('\n');
     const at = lines.findIndex((line) => line.includes(failed.runId));
-    expect(lines[0]).toMatch(/^START +END +OUTCOME +REVISION +SET +RUN ID$/);
-    expect(lines[at]).toMatch(/^\S+Z +\S+Z +failed +2 +pool-\S+ /);
+    expect(lines[0]).toMatch(/^START +TOOK +OUTCOME +REVISION +SET +RUN ID$/);
+    expect(lines[at]).toMatch(/^\S+Z +\d.* s +failed +2 +pool-\S+ /);
     expect(lines[at + 1]).toMatch(/^ {2}.*has made no progress for 5 s$/);
     // The run of the first template was before it, and is below it.
     expect(lines.slice(at + 1).some((line) => /(completed|continued as new) +1 +pool-/.test(line))).toBe(true);
