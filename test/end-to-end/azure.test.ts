@@ -4,11 +4,12 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from '@jest/globals';
-import { finalizers } from '../../api/gardener/names.ts';
+import { finalizers, labels } from '../../api/gardener/names.ts';
 import { machineClasses, machineDeployments, machines } from '../../api/gardener/resources.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { names } from '../../api/names.ts';
 import { type AzureCloud, startAzureCloud } from '../../deploy/local/azure-cloud/admin.ts';
+import { nodes } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { fromSetup, type Installation, startInstallation } from '../support/installation.ts';
 import { quickSweeps, sweep } from '../support/sweeps.ts';
@@ -314,6 +315,11 @@ describe('machines in Azure', () => {
     await cloud.makeVm('from-mcm', cloud.providerSpec().tags);
     const vmId = async () => (await cloud.vms()).find(({ name }) => name === 'from-mcm')?.vmId;
     const before = await vmId();
+    // MCM makes the Machine first. Here the Node is older, so it needs the label that MCM gives it.
+    const name = 'from-mcm';
+    await until('its Node is there', () => millwright.target.find(nodes, { name }));
+    const label = { metadata: { labels: { [labels.machineName]: name } } };
+    await millwright.target.patch(nodes, { name }, mergePatch(label));
 
     // As MCM leaves a Machine when it is killed: the finalizer is on, and the Machine names no VM.
     const { control, namespace } = millwright;
