@@ -29,6 +29,10 @@ export function dataConverterOf(
 export function readCodecKeys(folder: string): CodecKeys {
   const ids = readNames(folder).filter((name) => !name.startsWith('.') && name !== currentFile);
   const keys = new Map(ids.map((id) => [id, readKey(join(folder, id))]));
+  if (ids.includes(none)) {
+    const problem = `the file ${join(folder, none)} has the name that stands for no key`;
+    throw new UsageError(`--temporal-codec-keys: ${problem}: give it another name`);
+  }
   const path = join(folder, currentFile);
   const fix = `write the name of the key that encrypts into it, or '${none}' to encrypt nothing`;
   const current = readText(path, fix);

@@ -49,8 +49,8 @@ export interface Reflector<T extends KubeObject> {
 /** A watch that lasted this long has proved the connection: the next one may start at once. */
 const provenMs = 5_000;
 /**
- * After a longer silence everything is listed again, ms: the server may have been restored from a backup, and have
- * passed the version of the watch since.
+ * After a longer silence that began or ended with a broken connection everything is listed again, ms: the server may have
+ * been restored from a backup, and have passed the version of the watch since.
  */
 const resumesWithinMs = 3_000;
 /** Longest pause that a Retry-After can ask for. */
@@ -70,7 +70,7 @@ interface WatchProgress {
 
 /**
  * Lists, then watches, until stopped. After an error it continues at the last resourceVersion, lists again when the
- * server no longer knows that or was silent for a while, and pauses (`backoffMs`, Retry-After) when it makes no
+ * server no longer knows that or was away for a while, and pauses (`backoffMs`, Retry-After) when it makes no
  * progress. Objects that disappeared meanwhile are reported as deleted; an object that was created again under its name
  * as deleted and added.
  */
@@ -96,6 +96,8 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
   let known = '';
   /** When the server has sent something last, by performance.now(). */
   let heardMs = 0;
+  /** A connection has broken since, or could not be made. */
+  let wasCut = false;
   /** The server was found behind `known`, which the next event `synced` reports. */
   let isRestored = false;
 
@@ -119,6 +121,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
 
   function hear(): void {
     heardMs = performance.now();
+    wasCut = false;
     observer?.onHeard();
   }
 
@@ -181,12 +184,12 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
   }
 
   async function listOrResume(): Promise<string> {
-    if (performance.now() > heardMs + resumesWithinMs) resourceVersion = undefined;
     if (resourceVersion !== undefined && (await isAheadOfServer(resourceVersion))) {
       logger.warn({ ...context, resourceVersion }, 'the server is behind the watch: listing again');
       isRestored = true;
       resourceVersion = undefined;
     }
+    if (wasCut && performance.now() > heardMs + resumesWithinMs) resourceVersion = undefined;
     if (resourceVersion === undefined) await list();
     return resourceVersion ?? '';
   }
@@ -213,6 +216,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
 
   async function pause(error: unknown, failures: number): Promise<void> {
     const retryAfterMs = error instanceof StatusError ? Math.min(error.retryAfterMs ?? 0, maxRetryAfterMs) : 0;
+    if (error !== undefined && !(error instanceof StatusError)) wasCut = true;
     if (isGone(error)) resourceVersion = undefined;
     else if (error !== undefined) setReachable(false);
     const delayMs = Math.max(failures === 0 ? 0 : backoffMs(failures, Math.random()), retryAfterMs);

@@ -21,6 +21,9 @@ const cipher = 'aes-256-gcm';
 const nonceBytes = 12;
 const tagBytes = 16;
 
+/** In the message of a failure of a process without the key of a payload. */
+export const lacksKey = 'which this process does not have';
+
 /** How old keys may be that are used, ms. */
 const rereadMs = 5_000;
 
@@ -91,7 +94,7 @@ function decrypt(payload: Payload, { keys }: CodecKeys): Payload {
       keys.size === 0
         ? 'give the folder with the keys in --temporal-codec-keys'
         : `add the file ${id} to the folder of --temporal-codec-keys, which has ${[...keys.keys()].join(', ')}`;
-    throw unreadable(`a payload is encrypted with the key '${id}', which this process does not have: ${fix}`);
+    throw unreadable(`a payload is encrypted with the key '${id}', ${lacksKey}: ${fix}`);
   }
   const data = Buffer.from(payload.data ?? []);
   try {

@@ -251,6 +251,8 @@ describe('a reflector on a broken connection', () => {
     proxy.silenceConnections();
     await create('a');
     await untilKnown(store, 1);
+
+    expect(said).toContain('added a');
   });
 
   it('understands lists and events that arrive in small pieces', async () => {

@@ -86,6 +86,8 @@ const byAnnotation = (name: string) => `whoever wrote the annotation ${name}`;
 /** Follows orders in annotations, each once. A retry that a new run finds is none: it tries everything anyway. */
 function hearOrders(state: MachineState, isFirst: boolean): void {
   const { skipDrain, deletingSince, retry } = state.machine;
+  if (skipDrain === undefined && retry === undefined) return;
+  if (!patched('orders-in-annotations')) return;
   if (skipDrain && deletingSince !== undefined && !state.skipDrain) {
     noteOrder(byAnnotation(names.skipDrain), { command: 'drain --skip', kind: 'Machine', ref: state.ref });
     state.skipDrain = true;

@@ -290,7 +290,7 @@ export function textOf(state: MachineState): string {
   );
 }
 
-/** Times, versions and counts. */
+/** Times, versions and counts, and what the cloud has said, which changes nothing by itself. */
 const volatile = /^(resourceVersion|namedByCloud|stageSince|askedAt|heardAskedAt|unhealthySince|replacements|\w+Ms)$/;
 
 /** The part of a state that the next run is started with. */

@@ -3,6 +3,7 @@
 import type { Client } from '@temporalio/client';
 import { blockers } from '../../../api/names.ts';
 import { type BlockedWorkflow, listBlocked } from '../../../temporal/blocked.ts';
+import { lacksKey } from '../../../temporal/codec.ts';
 import { reasonOf } from '../../../temporal/connection.ts';
 import { describeWorkflow, openOnly } from '../../../temporal/describe.ts';
 import { askProgress, sweepType } from '../../../temporal/schedules.ts';
@@ -68,6 +69,9 @@ export async function stuck(options: StuckOptions, rawFlags: RawFlags): Promise<
 const anotherVersion =
   'Install a version of Millwright that corrects it, or the one before. A workflow may also be terminated: the controllers start it again within a minute, and it finds out how far it was.';
 
+const theKey =
+  'Give the workers the key: add its file to the folder of their --temporal-codec-keys. They go on by themselves.';
+
 const nothing =
   'Nothing has to be done: its history and its code disagree, so the controllers end this run within some minutes, and a new run finds out how far it was. After a failure of that one the pauses grow.';
 
@@ -80,7 +84,8 @@ async function ask(
   if (blockedOn === 'WorkflowTask') {
     const failure = await findTaskFailure(client, { workflowId });
     const isEnded = isBroken || (failure !== undefined && isDisagreement(failure.problem));
-    return { ...failure, unblock: isEnded ? nothing : anotherVersion };
+    if (isEnded) return { ...failure, unblock: nothing };
+    return { ...failure, unblock: failure?.problem.includes(lacksKey) ? theKey : anotherVersion };
   }
   if (type === sweepType) {
     const progress = await askProgress(client, workflowId);

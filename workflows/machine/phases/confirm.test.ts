@@ -207,6 +207,26 @@ describe('the deletion of a machine', () => {
     await workflow().terminate();
   });
 
+  it.each<[string, () => void, boolean]>([
+    ['the cloud has denied', () => void (cloud.ensureVm = () => refuse('NotFound')), false],
+    ['nobody might drain', () => undefined, true],
+  ])('drains a Node that %s before it named the Machine, also if it cannot be read', async (_, deny, isForbidden) => {
+    deny();
+    const conditions = { Ready: 'False' }; // its workflow watches it
+    await startWith(isForbidden ? { forbidden, conditions } : { unconfirmed, conditions });
+    await advanceUntil(isTold);
+    registerNode({ managed: true, conditions });
+    await observe();
+    await advance(10_000);
+    cluster.node = { state: 'unknown' };
+    await workflow().signal(refreshSignal);
+    await advance(1_000);
+    await remove();
+
+    await workflow().result();
+    expect([cluster.drains, cloud.deletions.length]).toEqual([1, 1]);
+  });
+
   it('waits where its own Node may not be drained, also when it is forced, until somebody skips the drain', async () => {
     await startWith({ forbidden }, { forceDeletion: true });
     await remove();

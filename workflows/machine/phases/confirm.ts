@@ -23,7 +23,7 @@ export const longestQuestionMs = 10 * 60_000;
  * anyway. A Machine that stays goes on while the cloud does not say whose the Node is.
  */
 export async function confirm(state: MachineState): Promise<PhaseOutcome> {
-  if (isQuestionDue(state)) await settle(state);
+  await settle(state);
   return done;
 }
 
@@ -39,8 +39,10 @@ function aboutOf({ machine: { providerID, nodeName, deletingSince }, node }: Mac
   return JSON.stringify([providerID, nodeName, deletingSince, node.state === 'present' && [node.uid, node.forbidden]]);
 }
 
-/** Asks the cloud, and says on a Machine that stays why its Node is left alone. */
+/** Asks the cloud where that is due, and says on a Machine that stays why its Node is left alone. */
 export async function settle(state: MachineState): Promise<void> {
+  if (state.node.state === 'present' && objectionTo(state) === undefined) delete state.nodeQuestion;
+  if (!isQuestionDue(state)) return;
   const about = aboutOf(state);
   const answer = isOwn(state) ? {} : await ask(state);
   const objection = objectionTo(state);

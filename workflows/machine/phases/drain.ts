@@ -8,7 +8,7 @@ import { type Activity, forgetError, show } from '../progress.ts';
 import { findRemedy, report, reportRefusal } from '../report.ts';
 import { isForceWanted, type MachineState, timeIn } from '../state.ts';
 import { refresh, untilAnswered } from '../wait.ts';
-import { isQuestionDue, longestQuestionMs, settle } from './confirm.ts';
+import { longestQuestionMs, settle } from './confirm.ts';
 import { drainNode, forgetDrain } from './node-drain.ts';
 import { findVmOwner } from './vm-owner.ts';
 
@@ -23,9 +23,11 @@ export async function drain(state: MachineState): Promise<PhaseOutcome> {
   const { node, wasUnhealthy } = state;
   if (state.drained || state.skipDrain || nodeName === undefined || node.state === 'absent') return done;
   if ((await findVmOwner(state, 'drain')) !== undefined) return done;
-  if (isQuestionDue(state)) await settle(state);
-  const objection = objectionTo(state) ?? (node.state === 'unknown' ? state.nodeQuestion?.objection : undefined);
-  if (objection !== undefined) return state.nodeQuestion?.denial === undefined ? hold(state, objection) : done;
+  await settle(state);
+  const { denial, objection: known } = state.nodeQuestion ?? {};
+  // One that cannot be read is held as before. If the cloud has denied it, only a read may say so again.
+  const objection = objectionTo(state) ?? (node.state === 'unknown' && denial === undefined ? known : undefined);
+  if (objection !== undefined) return denial === undefined ? hold(state, objection) : done;
 
   const force = isForceWanted(state);
   const unblock = `\`${commandLine('drain --force', state.ref)}\` deletes the pods, and \`--skip\` instead of \`--force\` leaves them.`;
