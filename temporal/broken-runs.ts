@@ -69,7 +69,9 @@ export async function listBrokenRuns(to: Installation): Promise<BrokenRun[]> {
       throw error;
     });
   const reported = await listReported(`IN (${causes})`);
-  const thrown = (await listReported(`= '${exceptionCause}'`)).slice(0, mostRead);
+  const allThrown = await listReported(`= '${exceptionCause}'`);
+  const from = Math.floor(Math.random() * allThrown.length); // else some would never be read
+  const thrown = [...allThrown.slice(from), ...allThrown.slice(0, from)].slice(0, mostRead);
   const waiting = await listOpen(to, heldSweeps);
   const isReported = new Set(reported.map(({ runId }) => runId));
   const asked = waiting.filter(({ runId }) => !isReported.has(runId));
@@ -80,7 +82,8 @@ export async function listBrokenRuns(to: Installation): Promise<BrokenRun[]> {
 
 /** Whether the last failure of a run says that history and code disagree. A history that cannot be read says nothing. */
 async function hasDisagreement(client: Client, { workflowId, runId }: BrokenRun): Promise<boolean> {
-  const failure = await findTaskFailure(client, { workflowId, runId }).catch(() => undefined);
+  const read = () => findTaskFailure(client, { workflowId, runId });
+  const failure = await client.withDeadline(Date.now() + timeoutMs, read).catch(() => undefined);
   return failure !== undefined && isDisagreement(failure.problem);
 }
 

@@ -68,7 +68,8 @@ export async function buildImage(context: string, folder: string): Promise<Image
         break;
       case 'COPY': {
         const origin = first === '' ? context : (stages.get(first)?.root ?? '');
-        const [found = second] = globSync(second.replace(/^\//, ''), { cwd: origin });
+        const [found = second, other] = globSync(second.replace(/^\//, ''), { cwd: origin });
+        if (other !== undefined) throw new Error(`COPY ${second} has several files, such as ${found} and ${other}`);
         const target = third.startsWith('/') ? join(root, third) : join(within, third);
         await cp(join(origin, found), third.endsWith('/') ? join(target, basename(found)) : target, {
           recursive: true,

@@ -62,7 +62,10 @@ export async function startCodecServer(
     if (request.method === 'OPTIONS') return void response.writeHead(204).end();
     answer(request).then(
       (body) => send(response, 200, body),
-      (error: unknown) => send(response, error instanceof Refusal ? error.status : 500, { error: String(error) }),
+      (error: unknown) => {
+        if (!request.complete) response.setHeader('connection', 'close'); // what it still sends is not read
+        send(response, error instanceof Refusal ? error.status : 500, { error: String(error) });
+      },
     );
   });
   return listen(createServer(listener), { address: '127.0.0.1', port }, '--codec-port');
