@@ -773,8 +773,8 @@ const ofNodes: readonly Mutant[] = [
   {
     id: 'drain-of-an-unconfirmed-node',
     file: 'workflows/machine/phases/drain.ts',
-    text: 'return state.nodeQuestion?.denial === undefined ? hold(state, objection) : done;',
-    replacement: 'return done;',
+    text: 'if (objection !== undefined) return denial === undefined ? hold(state, objection) : done;',
+    replacement: 'if (objection !== undefined) return done;',
     breaks: 'A VM is deleted without a drain while the cloud does not say whose its Node is.',
     tests: ['workflows/machine/phases/confirm.test.ts'],
   },

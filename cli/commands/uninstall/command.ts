@@ -7,7 +7,7 @@ export const uninstallCommand = defineCommand({
   flags: ['yes', 'machines', 'withoutTemporal', 'output', 'installation', ...personFlags, ...temporalFlags],
   examples: [
     ['uninstall -n team-a', 'what would be removed'],
-    ['uninstall -n team-a --machines mcm --yes', 'leave the machines to machine-controller-manager'],
+    ['uninstall -n team-a --machines mcm --yes', 'leave the machines to the system that Millwright replaces'],
     ['uninstall -n team-a --machines unmanaged --yes', 'leave VMs and Nodes, which nothing manages then'],
   ],
   async run(options, _args, rawFlags) {
