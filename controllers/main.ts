@@ -83,7 +83,7 @@ export interface ControllersOptions {
 
 export interface Controllers {
   /** What is watched, also while these controllers stand by. */
-  readonly watches: Pick<Watches, 'machines' | 'sets' | 'deployments' | 'nodes'>;
+  readonly watches: Pick<Watches, 'machines' | 'sets' | 'deployments' | 'sources' | 'secrets' | 'nodes'>;
   /** The providers that the watched sources name. */
   providers(): Promise<readonly string[]>;
   /** What is watched, once everything is listed and these controllers act: no other replica shows the same. */

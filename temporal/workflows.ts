@@ -38,6 +38,11 @@ export const retryOfFailedRun = {
 
 const types = { Machine: 'machine', MachineDeployment: 'rollout', MachineSet: 'machineSet' } as const;
 
+/** Whether each workflow of a type belongs to a Machine or to an owner of machines. */
+export function isOfObject(type: string): boolean {
+  return Object.values<string>(types).includes(type);
+}
+
 const keyword = (name: string) => defineSearchAttributeKey(name, SearchAttributeType.KEYWORD);
 export const installationKey = keyword(searchAttributes.installation);
 const deploymentKey = keyword(searchAttributes.deployment);

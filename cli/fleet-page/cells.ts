@@ -3,7 +3,7 @@ import type { ObjectRef } from '../../api/model/ref.ts';
 import type { Blocker } from '../../api/names.ts';
 import type { KubeObject } from '../../api/objects.ts';
 import { deploymentOf } from '../../api/owner/ownership.ts';
-import { workflowId } from '../../api/workflow-id.ts';
+import { type WorkflowKind, workflowId } from '../../api/workflow-id.ts';
 import type { Watches } from '../../controllers/watches.ts';
 import { byNode, byUid, nodeKeyOf } from '../../controllers/watches.ts';
 import type { Node } from '../../kube/core.ts';
@@ -19,7 +19,7 @@ export interface Cell extends Pick<Listed, 'name' | 'deployment' | 'waitsFor' | 
   readonly blockedOn?: Blocker;
 }
 
-export type Stores = Pick<Watches, 'machines' | 'sets' | 'deployments' | 'nodes'>;
+export type Stores = Pick<Watches, 'machines' | 'sets' | 'deployments' | 'sources' | 'secrets' | 'nodes'>;
 
 /** By the ids of their workflows. */
 export type Blocked = ReadonlyMap<string, BlockedWorkflow>;
@@ -27,7 +27,10 @@ export type Blocked = ReadonlyMap<string, BlockedWorkflow>;
 const zoneLabel = 'topology.kubernetes.io/zone';
 
 /** Makes the cells of a namespace. A machine that has not changed keeps its cell, the same object. */
-export function createCells({ machines, sets, nodes }: Stores, installation: string) {
+export function createCells(
+  { machines, sets, nodes }: Pick<Stores, 'machines' | 'sets' | 'nodes'>,
+  installation: string,
+) {
   const known = new WeakMap<KubeObject, { readonly node: Node | undefined; readonly cell: Cell }>();
 
   function cellOf(machine: KubeObject, blocked: Blocked): Cell {
@@ -68,7 +71,7 @@ function toCell(
 /** What the workflow of an object is blocked on. */
 export function blockedOf(
   { metadata }: KubeObject,
-  kind: 'Machine' | 'MachineDeployment',
+  kind: WorkflowKind,
   installation: string,
   blocked: Blocked,
 ): Blocker | undefined {

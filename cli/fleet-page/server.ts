@@ -7,13 +7,16 @@ import type { Logger } from '../../kube/logger.ts';
 import { type BlockedWorkflow, listBlocked } from '../../temporal/blocked.ts';
 import { describeWorkflow, openOnly } from '../../temporal/describe.ts';
 import { readTimeline } from '../../temporal/read-timeline.ts';
+import { askProgress, sweepType } from '../../temporal/schedules.ts';
 import type { Installation } from '../../temporal/workflows.ts';
+import { commandLine } from '../command-line.ts';
 import { type Answer, describeObject } from '../commands/describe/object.ts';
-import { toText } from '../commands/describe/rows.ts';
+import { type Example, toSweepExample } from '../commands/stuck/causes.ts';
 import { timelineText } from '../commands/timeline/text.ts';
 import { forAllowedHosts } from '../process/allowed-hosts.ts';
 import { listen } from '../process/listen.ts';
-import { blockedOf, type Cell, changesOf, createCells, type Stores } from './cells.ts';
+import { type Blocked, type Cell, changesOf, createCells, type Stores } from './cells.ts';
+import { listStuck } from './stuck.ts';
 
 export interface FleetPageOptions {
   readonly address: string;
@@ -49,9 +52,12 @@ const maxConnections = 300;
 /** Machines that are read in `keptMs` at most, and how long what was read is the answer, ms. */
 const maxRead = 20;
 const keptMs = 2_000;
+/** An installation has at most one sweep of its Schedule and three others. */
+const maxSweeps = 4;
 
 const files: Readonly<Record<string, { readonly type: string; readonly content: Buffer }>> = {
   '/': pageFile('index.html', 'text/html'),
+  '/icon.svg': pageFile('icon.svg', 'image/svg+xml'),
   '/page.css': pageFile('page.css', 'text/css'),
   '/page.js': pageFile('page.js', 'text/javascript'),
 };
@@ -88,9 +94,13 @@ interface Shown {
 /** Serves until closed. Throws an Error that names the flags when it cannot listen. */
 export async function startFleetPage(options: FleetPageOptions): Promise<{ close(): Promise<void> }> {
   const { watches, installation, namespace, temporalUi, logger } = options;
+  /** For the commands that the page recommends. */
+  const rawFlags = installation.name === namespace ? {} : { installation: installation.name };
   const viewers = new Set<Viewer>();
   const toCells = createCells(watches, installation.name);
-  let blocked: ReadonlyMap<string, BlockedWorkflow> = new Map();
+  let blocked: Blocked = new Map();
+  /** What the blocked sweeps say, by their workflow ids. */
+  let sweeps: ReadonlyMap<string, Example> = new Map();
   let problem: string | undefined;
   let isAsking = false;
   /** When Temporal is asked again, and when the viewers were sent something, by performance.now(). */
@@ -101,7 +111,9 @@ export async function startFleetPage(options: FleetPageOptions): Promise<{ close
     isAsking = true;
     const startedAt = performance.now();
     try {
-      blocked = new Map((await listBlocked(installation)).map((each) => [each.workflowId, each]));
+      const listed = await listBlocked(installation);
+      sweeps = await askSweeps(listed);
+      blocked = new Map(listed.map((each) => [each.workflowId, each]));
       problem = undefined;
     } catch (error) {
       problem = error instanceof Error ? error.message : String(error);
@@ -109,6 +121,17 @@ export async function startFleetPage(options: FleetPageOptions): Promise<{ close
     const now = performance.now();
     dueAt = now + Math.max(blockedMs, pauseFactor * (now - startedAt));
     isAsking = false;
+  }
+
+  /** One that does not answer is shown without its words. */
+  async function askSweeps(listed: readonly BlockedWorkflow[]): Promise<ReadonlyMap<string, Example>> {
+    const approval = commandLine(['sweep', 'approve', '<id>...'], namespace, rawFlags);
+    const held = listed.filter(({ type, blockedOn }) => type === sweepType && blockedOn !== 'WorkflowTask');
+    const said = held.slice(0, maxSweeps).map(async ({ workflowId }) => {
+      const progress = await askProgress(installation.client, workflowId).catch(() => undefined);
+      return [workflowId, progress === undefined ? {} : toSweepExample(progress, approval)] as const;
+    });
+    return new Map(await Promise.all(said));
   }
 
   function look(): void {
@@ -146,16 +169,12 @@ export async function startFleetPage(options: FleetPageOptions): Promise<{ close
   }
 
   function standingNow() {
-    const waiting = watches.deployments.list().flatMap((deployment) => {
-      const blockedOn = blockedOf(deployment, 'MachineDeployment', installation.name, blocked);
-      return blockedOn === undefined ? [] : [{ name: deployment.metadata.name, blockedOn }];
-    });
     return {
       ...{ namespace, installation: installation.name, meanings: blockers },
       isListed: watches.machines.synced,
       isReachable: watches.machines.reachable,
       ...(problem !== undefined && { problem }),
-      deployments: waiting,
+      ...listStuck(watches, installation.name, blocked, sweeps),
     };
   }
 
@@ -188,7 +207,7 @@ export async function startFleetPage(options: FleetPageOptions): Promise<{ close
   }
 
   async function readMachine(name: string): Promise<Shown> {
-    const source = { control: options.control, installation: installation.name, ask, rawFlags: {} };
+    const source = { control: options.control, installation: installation.name, ask, rawFlags };
     const [description, timeline] = await Promise.all([
       describeObject('Machine', { namespace, name }, source),
       readTimeline(installation, { namespace, name }).catch((error: unknown) => String(error)),
@@ -199,7 +218,7 @@ export async function startFleetPage(options: FleetPageOptions): Promise<{ close
     const said = typeof timeline === 'string' ? `Temporal does not say: ${timeline}` : undefined;
     const lived = typeof timeline === 'string' ? undefined : timeline;
     const body = {
-      description: description === undefined ? 'The Machine is gone.' : toText(description.rows),
+      rows: description === undefined ? [['Machine', 'is gone']] : description.rows.filter(([, value]) => value),
       timeline: said ?? (lived === undefined ? 'Temporal keeps no history of it.' : timelineText(lived, Date.now())),
       ...(temporalUi !== undefined && lived !== undefined && { link: linkTo(lived) }),
     };

@@ -124,8 +124,13 @@ const nouns: Readonly<Record<string, string>> = {
   orphanSweep: 'orphan sweep',
 };
 
+/** What people call a workflow of a type. */
+export function nounOf(type: string): string {
+  return nouns[type] ?? `workflow ${type}`;
+}
+
 function countText(type: string, count: number): string {
-  const noun = nouns[type] ?? `workflow ${type}`;
+  const noun = nounOf(type);
   return `${count} ${noun}${count === 1 ? '' : 's'}`;
 }
 

@@ -2,8 +2,8 @@
 
 /** @type {Map<string, { cell: object, element: HTMLElement }>} machines by name */
 const fleet = new Map();
-/** What is known beside the machines: namespace, what causes mean, and deployments that are blocked. */
-let standing = { meanings: {}, deployments: [], isListed: false, isReachable: true };
+/** What is known beside the machines: namespace, what causes mean, and what else is stuck. */
+let standing = { meanings: {}, stuck: [], more: 0, isListed: false, isReachable: true };
 let isConnected = true;
 /** Name of the machine that is shown. */
 let shown = '';
@@ -90,11 +90,17 @@ function remove(name) {
 
 /** The element for the cells of a deployment in a zone. */
 function groupOf({ deployment = '', zone = '' }) {
-  const ofDeployment = child(byId('fleet'), deployment, () =>
-    make('section', { className: 'deployment' }, make('h2', {}, deployment || 'No deployment', make('small'))),
-  );
+  const ofDeployment = child(byId('fleet'), deployment, () => {
+    const name = deployment || 'No deployment';
+    return make(
+      'section',
+      { className: 'deployment' },
+      make('h2', {}, make('span', {}, name), make('i')),
+      make('small'),
+    );
+  });
   const ofZone = child(ofDeployment, zone, () =>
-    make('div', { className: 'zone' }, make('h3', {}, zone || 'no zone'), make('div', { className: 'cells' })),
+    make('div', { className: 'zone' }, make('h3'), make('div', { className: 'cells' })),
   );
   return ofZone.lastElementChild;
 }
@@ -145,15 +151,32 @@ function drawSummary() {
   );
   drawStuck(cells);
   drawAlarm();
+  const blocked = new Map(standing.stuck.map((each) => [`${each.kind} ${each.name}`, each.blockedOn]));
   for (const section of byId('fleet').children) {
     const count = section.querySelectorAll('.cell').length;
-    const blocked = standing.deployments.find(({ name }) => name === section.dataset.name);
-    const text = blocked ? `, blocked: ${meaningOf(blocked.blockedOn)}` : '';
-    const small = section.querySelector('small');
-    small.textContent = ` ${count} ${count === 1 ? 'machine' : 'machines'}${text}`;
-    small.className = blocked ? 'blocked' : '';
+    const cause = blocked.get(`MachineDeployment ${section.dataset.name}`);
+    section.querySelector('small').textContent = count;
+    nameZones(section);
+    section.classList.toggle('large', count >= large);
+    if (cause) section.dataset.blocked = cause;
+    else delete section.dataset.blocked;
   }
 }
+
+/** What the zones of a deployment have in common is beside its name, and the rest beside their cells. */
+function nameZones(section) {
+  const zones = [...section.querySelectorAll('.zone')];
+  const [first = '', ...others] = zones.map(({ dataset }) => dataset.name).filter(Boolean);
+  let shared = first.length;
+  for (const other of others) while (!other.startsWith(first.slice(0, shared))) shared -= 1;
+  for (const { dataset, firstChild } of zones) firstChild.textContent = dataset.name.slice(shared);
+  const title = section.querySelector('h2');
+  title.lastChild.textContent = first.slice(0, shared);
+  title.title = `${title.firstChild.textContent} ${[first, ...others].join(', ')}`;
+}
+
+/** A deployment with so many machines gets the whole width. */
+const large = 60;
 
 /** How many names a cause shows. */
 const maxNames = 3;
@@ -180,8 +203,24 @@ function drawStuck(cells) {
         more > 0 ? ` and ${more} more` : '',
       );
     });
-  byId('stuck').replaceChildren(...lines);
-  byId('stuck').hidden = lines.length === 0;
+  const { stuck, more } = standing;
+  byId('stuck').replaceChildren(
+    ...lines,
+    ...stuck.map(toStuckLine),
+    ...(more > 0 ? [make('p', {}, `and ${more} more, which \`millwright stuck\` lists`)] : []),
+  );
+  byId('stuck').hidden = lines.length + stuck.length === 0;
+}
+
+/** What is stuck and no machine: its cause, what it says itself, and what helps. */
+function toStuckLine({ kind, name, blockedOn, problem, unblock }) {
+  return make(
+    'p',
+    {},
+    make('b', {}, `${blockedOn}: ${kind} ${name}`),
+    ` ${problem ?? meaningOf(blockedOn)}`,
+    ...(unblock ? [make('span', { className: 'unblock' }, unblock)] : []),
+  );
 }
 
 function drawAlarm() {
@@ -215,7 +254,7 @@ function show(name) {
   for (const { cell, element } of fleet.values()) element.ariaPressed = String(cell.name === name);
   byId('machine').hidden = !name;
   byId('machine').querySelector('h2').textContent = name;
-  byId('description').textContent = 'Asking its workflow';
+  byId('description').replaceChildren(make('dd', {}, 'Asking its workflow'));
   byId('timeline').textContent = '';
   byId('machine').querySelector('a').hidden = true;
   void drawMachine();
@@ -229,9 +268,10 @@ async function drawMachine() {
   clearTimeout(asking);
   const name = shown;
   if (!name) return;
-  const { description, timeline, link, error } = await ask(name);
+  const { rows, timeline, link, error } = await ask(name);
   if (shown !== name) return;
-  byId('description').textContent = description ?? error;
+  const said = rows?.flatMap(([term, value]) => [make('dt', {}, term), make('dd', {}, value)]);
+  byId('description').replaceChildren(...(said ?? [make('dd', {}, error)]));
   byId('timeline').textContent = timeline ?? '';
   const a = byId('machine').querySelector('a');
   a.hidden = !link;
