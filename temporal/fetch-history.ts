@@ -3,10 +3,15 @@ import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { grpcCodeOf, grpcCodes } from './connection.ts';
 
 /** How long reading a history may take, ms. */
-const timeoutMs = 60_000;
+const defaultTimeoutMs = 60_000;
 
 /** The history of a run in JSON, as other tools of Temporal read it. @param runId default: the newest run */
-export async function fetchHistory(client: Client, workflowId: string, runId?: string): Promise<string> {
+export async function fetchHistory(
+  client: Client,
+  workflowId: string,
+  runId?: string,
+  timeoutMs: number = defaultTimeoutMs,
+): Promise<string> {
   try {
     const handle = client.workflow.getHandle(workflowId, runId);
     return historyToJSON(await client.withDeadline(Date.now() + timeoutMs, () => handle.fetchHistory()));

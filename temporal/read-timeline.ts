@@ -7,27 +7,45 @@ import { readable } from './history.ts';
 import { type Timeline, toTimeline } from './timeline.ts';
 import type { Installation } from './workflows.ts';
 
-/** Of a machine that has had more, the newest: each is a request. */
-const maxRuns = 100;
+/** What a reading of histories may cost. */
+export interface HistoryLimits {
+  /** Of a machine that has had more, the newest are read: each is a request. */
+  readonly maxRuns: number;
+  /** For the list of the runs, and for each history, ms. */
+  readonly timeoutMs: number;
+}
+
+const defaults: HistoryLimits = { maxRuns: 100, timeoutMs: 60_000 };
+
+/** The timeline of a workflow with its last run. */
+export interface FoundTimeline extends Timeline {
+  readonly workflowId: string;
+  readonly runId: string;
+  /** Number of earlier runs that were not read. */
+  readonly omittedRuns: number;
+}
 
 /** Of the newest machine that has had the name, with its last run; undefined: Temporal keeps no history of one. */
 export async function readTimeline(
   { client, name: installation }: Installation,
   machine: { readonly namespace: string; readonly name: string },
-): Promise<(Timeline & { readonly workflowId: string; readonly runId: string }) | undefined> {
-  const runs = await listRuns(client, workflowIdPrefix(installation, 'Machine', machine));
+  { maxRuns, timeoutMs } = defaults,
+): Promise<FoundTimeline | undefined> {
+  const prefix = workflowIdPrefix(installation, 'Machine', machine);
+  const runs = await client.withDeadline(Date.now() + timeoutMs, () => listRuns(client, prefix));
   const newest = runs.at(-1);
   if (newest === undefined) return undefined;
   const { workflowId, runId } = newest;
-  const own = runs.filter((run) => run.workflowId === workflowId).slice(-maxRuns);
+  const all = runs.filter((run) => run.workflowId === workflowId);
+  const own = all.slice(-maxRuns);
   const { loadedDataConverter } = client.options;
   const histories = await Promise.all(
     own.map(async (run) => {
-      const history = await ifKept(fetchHistory(client, run.workflowId, run.runId));
+      const history = await ifKept(fetchHistory(client, run.workflowId, run.runId, timeoutMs));
       return history === undefined ? [] : [readable(await decodeHistory(loadedDataConverter, history))];
     }),
   );
-  return { workflowId, runId, ...toTimeline(histories.flat()) };
+  return { workflowId, runId, ...toTimeline(histories.flat()), omittedRuns: all.length - own.length };
 }
 
 interface ListedRun {

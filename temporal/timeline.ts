@@ -21,16 +21,46 @@ export interface TimelineStep {
   /** Left out for the one that is not over. */
   readonly end?: string;
   /** What failed in it, in order; the same failure several times is one. */
-  readonly failures: readonly { readonly code: string; readonly message: string; readonly times: number }[];
+  readonly failures: readonly (StepFailure & { readonly times: number })[];
   /** What it waited for, keys of `blockers`. */
   readonly blockedOn: readonly string[];
   /** Signals of people and of the cloud that came meanwhile. */
   readonly signals: readonly string[];
 }
 
+/** A failure with the code of the provider or of Kubernetes. */
+export interface StepFailure {
+  readonly code: string;
+  readonly message: string;
+}
+
+/** A call of a cloud, or another activity that may take long. Times are RFC 3339. */
+export interface TimelineCall {
+  /** Type of the activity. */
+  readonly activity: string;
+  readonly start: string;
+  /** Left out for one that is not over. */
+  readonly end?: string;
+  /** More than 1: Temporal has repeated it. */
+  readonly attempts: number;
+  /** Left out where it went as it should. */
+  readonly failure?: StepFailure;
+}
+
+/** A time in which the machine was blocked. Times are RFC 3339. */
+export interface TimelineWait {
+  /** A key of `blockers`. */
+  readonly blockedOn: string;
+  readonly start: string;
+  /** Left out for one that is not over. */
+  readonly end?: string;
+}
+
 /** The life of a machine, as far as Temporal has kept it. */
 export interface Timeline {
   readonly steps: readonly TimelineStep[];
+  readonly calls: readonly TimelineCall[];
+  readonly waits: readonly TimelineWait[];
   /** The VM is deleted, and the Machine released. */
   readonly isGone: boolean;
 }
@@ -54,14 +84,20 @@ const silentSignals = new Set(['observed', 'refresh']);
 interface OpenStep extends TimelineStep {
   step: LifeStep;
   end?: string;
-  readonly failures: { readonly code: string; readonly message: string; times: number }[];
+  readonly failures: (StepFailure & { times: number })[];
   readonly blockedOn: string[];
   readonly signals: string[];
 }
 
+type OpenCall = { -readonly [K in keyof TimelineCall]: TimelineCall[K] };
+
 /** @param runs the events of each run of a machine's workflow, the oldest first, see `readable` */
 export function toTimeline(runs: readonly (readonly HistoryEvent[])[]): Timeline {
   const steps: OpenStep[] = [];
+  const calls: OpenCall[] = [];
+  /** Calls that are not over, by the id of the event that has scheduled them. */
+  const open = new Map<string, OpenCall>();
+  const waits: (TimelineWait & { end?: string })[] = [];
   let isGone = false;
   let hasDrained = false;
 
@@ -80,25 +116,32 @@ export function toTimeline(runs: readonly (readonly HistoryEvent[])[]): Timeline
     else last.step = 'delete';
   }
 
-  function fail(failure: Json | undefined): void {
-    note(readFailure(failure));
+  function enterWait(blockedOn: string, at: string): void {
+    const last = waits.at(-1);
+    const isOpen = last !== undefined && last.end === undefined;
+    if (blockedOn === (isOpen ? last.blockedOn : '')) return;
+    if (isOpen) last.end = at;
+    if (blockedOn !== '') waits.push({ blockedOn, start: at });
   }
 
-  function note({ code, message }: { readonly code: string; readonly message: string }): void {
+  function endCall(scheduledId: string, at: string, failure?: StepFailure): void {
+    const call = open.get(scheduledId);
+    open.delete(scheduledId);
+    if (call === undefined) return;
+    call.end = at;
+    if (failure !== undefined) call.failure = failure;
+  }
+
+  /** What is open when a run has ended, at the latest when the next one starts. */
+  function endRun(at: string): void {
+    for (const id of open.keys()) endCall(id, at);
+  }
+
+  function note({ code, message }: StepFailure): void {
     const failures = steps.at(-1)?.failures;
     const same = failures?.find((each) => each.code === code && each.message === message);
     if (same === undefined) failures?.push({ code, message, times: 1 });
     else same.times += 1;
-  }
-
-  /** What a drain has answered that did not go as it should. */
-  function noteDrain({ kind, isRefused, waitingFor, left }: { readonly [field: string]: Json }): void {
-    if (kind === 'stuck' && isRefused === true && Array.isArray(waitingFor)) {
-      note({ code: 'FailedPrecondition', message: waitingFor.map(textOf).join('; ') });
-    }
-    if (kind === 'drained' && typeof left === 'string') {
-      note({ code: 'DeadlineExceeded', message: `the drain timeout was over, with ${left}` });
-    }
   }
 
   for (const event of runs.flat()) {
@@ -108,10 +151,15 @@ export function toTimeline(runs: readonly (readonly HistoryEvent[])[]): Timeline
       case 'WORKFLOW_EXECUTION_STARTED': {
         const stage = stageIn(payloadsOf(attributes['input'])[1]) ?? 'new';
         if (steps.length === 0) enter(stepOfStage[stage] ?? 'validate', at);
+        endRun(at);
+        enterWait(blockerIn(attributes['searchAttributes']) ?? '', at);
         break;
       }
       case 'ACTIVITY_TASK_SCHEDULED': {
-        const activity = event.activityTaskScheduledEventAttributes?.activityType.name;
+        const activity = event.activityTaskScheduledEventAttributes?.activityType.name ?? '';
+        const call = { activity, start: at, attempts: 1 };
+        calls.push(call);
+        open.set(event.eventId, call);
         if (activity === 'ensureVm' && steps.at(-1)?.step === 'validate') enter('provision', at);
         hasDrained ||= activity === 'drainNode' && steps.at(-1)?.step === 'drain';
         if (activity === 'deleteVm') enterDeletion(at);
@@ -126,13 +174,14 @@ export function toTimeline(runs: readonly (readonly HistoryEvent[])[]): Timeline
         if (step !== undefined && !isBack) enter(step, at);
         const { activity_type: activity } = event.markerRecordedEventAttributes?.details.data?.payloads[0]?.json ?? {};
         isGone ||= activity === 'tearDown' && result === true;
-        if (attributes['failure'] !== undefined) fail(attributes['failure']);
+        if (attributes['failure'] !== undefined) note(readFailure(attributes['failure']));
         break;
       }
       case 'UPSERT_WORKFLOW_SEARCH_ATTRIBUTES': {
         const blockedOn = blockerIn(attributes['searchAttributes']);
         const last = steps.at(-1);
-        if (blockedOn !== '' && last?.blockedOn.includes(blockedOn) === false) last.blockedOn.push(blockedOn);
+        if (blockedOn !== undefined) enterWait(blockedOn, at);
+        if (blockedOn && last?.blockedOn.includes(blockedOn) === false) last.blockedOn.push(blockedOn);
         break;
       }
       case 'WORKFLOW_EXECUTION_SIGNALED': {
@@ -140,17 +189,39 @@ export function toTimeline(runs: readonly (readonly HistoryEvent[])[]): Timeline
         if (!silentSignals.has(signal)) steps.at(-1)?.signals.push(signal);
         break;
       }
-      case 'ACTIVITY_TASK_COMPLETED': {
-        const [result] = payloadsOf(attributes['result']);
-        if (isObject(result)) noteDrain(result);
+      case 'ACTIVITY_TASK_STARTED': {
+        const call = open.get(textOf(attributes['scheduledEventId']));
+        if (call !== undefined) call.attempts = Number(attributes['attempt'] ?? 1);
         break;
       }
+      case 'ACTIVITY_TASK_COMPLETED': {
+        const [result] = payloadsOf(attributes['result']);
+        const failure = isObject(result) ? drainFailure(result) : undefined;
+        if (failure !== undefined) note(failure);
+        endCall(textOf(attributes['scheduledEventId']), at, failure);
+        break;
+      }
+      case 'ACTIVITY_TASK_CANCELED':
+        endCall(textOf(attributes['scheduledEventId']), at);
+        break;
       case 'ACTIVITY_TASK_FAILED':
-      case 'ACTIVITY_TASK_TIMED_OUT':
+      case 'ACTIVITY_TASK_TIMED_OUT': {
+        const failure = readFailure(attributes['failure']);
+        note(failure);
+        endCall(textOf(attributes['scheduledEventId']), at, failure);
+        break;
+      }
       case 'WORKFLOW_EXECUTION_FAILED':
-        fail(attributes['failure']);
+        note(readFailure(attributes['failure']));
+        endRun(at);
+        break;
+      case 'WORKFLOW_EXECUTION_TERMINATED':
+      case 'WORKFLOW_EXECUTION_CANCELED':
+        endRun(at);
+        enterWait('', at);
         break;
       case 'WORKFLOW_EXECUTION_COMPLETED': {
+        enterWait('', at);
         if (!isGone) break;
         enterDeletion(at);
         steps.at(-1)!.end = at;
@@ -158,7 +229,7 @@ export function toTimeline(runs: readonly (readonly HistoryEvent[])[]): Timeline
       }
     }
   }
-  return { steps, isGone };
+  return { steps, calls, waits, isGone };
 }
 
 function payloadsOf(value: Json | undefined): readonly Json[] {
@@ -175,14 +246,33 @@ function stageIn(value: Json | undefined): string | undefined {
   return typeof machine['stage'] === 'string' ? machine['stage'] : undefined;
 }
 
-function blockerIn(value: Json | undefined): string {
+/** What search attributes say of the blocker; '' where it is none, undefined where they do not say. */
+function blockerIn(value: Json | undefined): string | undefined {
   const fields = isObject(value) && isObject(value['indexedFields']) ? value['indexedFields'] : {};
   const field = fields[searchAttributes.blockedOn];
-  return isObject(field) ? textOf(field['json']) : '';
+  return isObject(field) ? textOf(field['json']) : undefined;
+}
+
+/** What a drain has answered that did not go as it should. */
+function drainFailure({
+  kind,
+  isRefused,
+  waitingFor,
+  left,
+}: {
+  readonly [field: string]: Json;
+}): StepFailure | undefined {
+  if (kind === 'stuck' && isRefused === true && Array.isArray(waitingFor)) {
+    return { code: 'FailedPrecondition', message: waitingFor.map(textOf).join('; ') };
+  }
+  if (kind === 'drained' && typeof left === 'string') {
+    return { code: 'DeadlineExceeded', message: `the drain timeout was over, with ${left}` };
+  }
+  return undefined;
 }
 
 /** The innermost failure has the code of the provider or of Kubernetes. */
-function readFailure(failure: Json | undefined): { code: string; message: string } {
+function readFailure(failure: Json | undefined): StepFailure {
   if (!isObject(failure)) return { code: 'Unknown', message: '' };
   const info = failure['applicationFailureInfo'];
   if (!isObject(info) && isObject(failure['cause'])) return readFailure(failure['cause']);

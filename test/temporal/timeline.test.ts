@@ -2,10 +2,14 @@ import { describe, expect, it } from '@jest/globals';
 import { toTimeline } from '../../temporal/timeline.ts';
 import { filesOf, historiesFolder } from '../replay/files.ts';
 
-/** The steps of the first run that a scenario has recorded, as text. */
+/** The events of the first run that a scenario has recorded. */
+function eventsOf(scenario: string, file: string) {
+  return filesOf(historiesFolder, `0.1.0/${scenario}`).find(({ name }) => name.endsWith(file))!.history.events;
+}
+
+/** Its steps as text. */
 function stepsOf(scenario: string, file: string): string[] {
-  const { history } = filesOf(historiesFolder, `0.1.0/${scenario}`).find(({ name }) => name.endsWith(file))!;
-  return toTimeline([history.events]).steps.map(({ step, end, failures, blockedOn, signals }) =>
+  return toTimeline([eventsOf(scenario, file)]).steps.map(({ step, end, failures, blockedOn, signals }) =>
     [step, ...failures.map(({ code }) => code), ...blockedOn, ...signals, ...(end === undefined ? ['…'] : [])].join(
       ' ',
     ),
@@ -46,9 +50,36 @@ describe('the timeline of a machine', () => {
     expect(stepsOf(scenario, file)).toEqual(expected);
   });
 
+  it('has each call with its end and failure, and each time in which the machine was blocked', () => {
+    const { calls, waits } = toTimeline([eventsOf('drain', 'machine-1.json')]);
+    expect(calls.map(({ activity, failure }) => [activity, failure?.code])).toEqual([
+      ...[
+        ['ensureVm', undefined],
+        ['drainNode', undefined],
+        ['drainNode', undefined],
+      ],
+      ...[
+        ['deleteVm', 'PermissionDenied'],
+        ['deleteVm', undefined],
+      ],
+    ]);
+    expect(waits.map(({ blockedOn }) => blockedOn)).toEqual(['PodDisruptionBudget', 'Credentials']);
+    for (const { start, end = '' } of [...calls, ...waits]) expect(Date.parse(end)).toBeGreaterThan(Date.parse(start));
+  });
+
+  it('ends the calls and waits of a run that has ended without their end, with the next one', () => {
+    const events = eventsOf('drain', 'machine-1.json');
+    const atCall = events.findIndex(({ eventType }) => eventType.endsWith('ACTIVITY_TASK_SCHEDULED')) + 1;
+    const atWait = events.findIndex((event) => JSON.stringify(event).includes('"PodDisruptionBudget"')) + 1;
+    const next = { ...events[0]!, eventTime: '2026-11-24T00:00:00Z' };
+    expect(toTimeline([events.slice(0, atCall), [next]]).calls).toMatchObject([{ end: next.eventTime }]);
+    const { waits } = toTimeline([events.slice(0, atWait), [next]]);
+    expect(waits).toMatchObject([{ blockedOn: 'PodDisruptionBudget', end: next.eventTime }]);
+    expect(toTimeline([events.slice(0, atCall)]).calls[0]).not.toHaveProperty('end');
+  });
+
   it('goes on from one run to the next', () => {
-    const { history } = filesOf(historiesFolder, '0.1.0/scale').find(({ name }) => name.endsWith('machine-1.json'))!;
-    const { events } = history;
+    const events = eventsOf('scale', 'machine-1.json');
     const [started] = events;
     const at = events.findIndex(({ eventType }) => eventType.endsWith('WORKFLOW_EXECUTION_SIGNALED'));
     expect(toTimeline([events.slice(0, at), [started!, ...events.slice(at)]])).toEqual(toTimeline([events]));

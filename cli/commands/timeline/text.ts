@@ -3,17 +3,18 @@ import { columns } from '../../columns.ts';
 import { secondsOf, tookText } from '../../duration-text.ts';
 
 /** A timeline as a table. @param nowMs ms since the epoch: the end of the step that is not over */
-export function timelineText({ steps, isGone }: Timeline, nowMs: number): string {
-  const rows = steps.map((step) => [secondsOf(step.start), tookText(step, nowMs), step.step, notesOf(step)]);
+export function timelineText({ steps, isGone }: Pick<Timeline, 'steps' | 'isGone'>, nowMs: number): string {
+  const rows = steps.map((step) => [secondsOf(step.start), tookText(step, nowMs), step.step, notesOf(step).join('; ')]);
   const last = steps.at(-1)?.end;
   const gone = isGone && last !== undefined ? [[secondsOf(last), '', 'gone', '']] : [];
   return columns([['START', 'TOOK', 'STEP', 'NOTES'], ...rows, ...gone]).join('\n');
 }
 
-function notesOf({ failures, blockedOn, signals }: TimelineStep): string {
+/** What has failed in a step, what it was blocked on, and the signals that came. */
+export function notesOf({ failures, blockedOn, signals }: TimelineStep): string[] {
   return [
     ...failures.map(({ code, message, times }) => `${code}${times > 1 ? ` ${times} times` : ''}: ${message}`),
     ...(blockedOn.length > 0 ? [`blocked on ${blockedOn.join(', ')}`] : []),
     ...(signals.length > 0 ? [`signals ${signals.join(', ')}`] : []),
-  ].join('; ');
+  ];
 }
