@@ -8,7 +8,7 @@ import { type OwnerNeed, ownerNeeds } from '../api/owner/needs.ts';
 import type { OwnerDeployment, OwnerSet } from '../api/owner/objects.ts';
 import { toDeploymentView, toLoneSetView } from '../api/owner/view.ts';
 import { waitsOf } from '../api/owner/waits.ts';
-import type { KubeClient } from '../kube/client.ts';
+import type { KubeClient, KubeReader } from '../kube/client.ts';
 import { startReflector } from '../kube/reflector.ts';
 import { dialect } from './dialect.ts';
 
@@ -35,7 +35,7 @@ export interface OwnerState {
 }
 
 /** Lists the sets and machines of a namespace, and its deployments. @param namespace undefined: of all */
-export async function readOwned(control: KubeClient, namespace: string | undefined): Promise<Required<OwnedObjects>> {
+export async function readOwned(control: KubeReader, namespace: string | undefined): Promise<Required<OwnedObjects>> {
   const [deployments, sets, owned] = await Promise.all([
     control.list(kinds.deployment, { namespace }),
     control.list(kinds.set, { namespace }),

@@ -73,6 +73,16 @@ export interface DeleteOptions extends RequestOptions {
   readonly propagationPolicy?: 'Background' | 'Foreground' | 'Orphan';
 }
 
+/** Reads objects: from an API server, or from a cache of one. */
+export interface KubeReader {
+  /** undefined when the object is absent. */
+  find<T extends KubeObject>(resource: Resource<T>, key: ObjectKey): Promise<T | undefined>;
+  list<T extends KubeObject>(
+    resource: Resource<T>,
+    query?: Pick<Selection, 'namespace' | 'fieldSelector'>,
+  ): Promise<{ readonly items: readonly T[] }>;
+}
+
 /**
  * Client of one API server. Throws StatusError when the server refuses, ConnectionError when there is no answer.
  *

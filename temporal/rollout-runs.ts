@@ -30,12 +30,13 @@ const firstEvents = 50;
 const timeoutMs = 30_000;
 
 /**
- * The newest runs of all deployments that have had the name, the newest first, at most `maxRuns`. By a list of the
- * server that may be some seconds behind.
+ * The newest runs of all deployments that have had the name, the newest first, at most `most`. By a list of the server
+ * that may be some seconds behind.
  */
 export async function listRolloutRuns(
   { client, name: installation }: Installation,
   { namespace, name }: { readonly namespace: string; readonly name: string },
+  most: number = maxRuns,
 ): Promise<RolloutRun[]> {
   const ofDeployment = `${searchAttributes.installation} = '${installation}' AND ${searchAttributes.deployment} = '${name}'`;
   const query = `${ofDeployment} AND WorkflowType = 'rollout'`;
@@ -44,7 +45,7 @@ export async function listRolloutRuns(
     for await (const info of client.workflow.list({ query })) {
       if (info.workflowId.startsWith(workflowIdPrefix(installation, 'MachineDeployment', { namespace, name })))
         infos.push(info);
-      if (infos.length === maxRuns) break;
+      if (infos.length === most) break;
     }
     const runs = await Promise.all(infos.map(async (info) => toRun(client, info)));
     return runs.toSorted((a, b) => (a.start < b.start ? 1 : -1));

@@ -2,34 +2,23 @@
 import { readFileSync } from 'node:fs';
 import { createServer, type ServerResponse } from 'node:http';
 import { blockers } from '../../api/names.ts';
-import type { KubeClient } from '../../kube/client.ts';
 import type { Logger } from '../../kube/logger.ts';
 import { type BlockedWorkflow, listBlocked } from '../../temporal/blocked.ts';
-import { describeWorkflow, openOnly } from '../../temporal/describe.ts';
-import { readTimeline } from '../../temporal/read-timeline.ts';
 import { askProgress, sweepType } from '../../temporal/schedules.ts';
-import type { Installation } from '../../temporal/workflows.ts';
 import { commandLine } from '../command-line.ts';
-import { type Answer, describeObject } from '../commands/describe/object.ts';
 import { type Example, toSweepExample } from '../commands/stuck/causes.ts';
-import { timelineText } from '../commands/timeline/text.ts';
 import { forAllowedHosts } from '../process/allowed-hosts.ts';
 import { listen } from '../process/listen.ts';
-import { type Blocked, type Cell, changesOf, createCells, type Stores } from './cells.ts';
+import { type Blocked, type Cell, changesOf, createCells } from './cells.ts';
+import { type DetailsOptions, type Kind, readDetails } from './details.ts';
 import { listStuck } from './stuck.ts';
 
-export interface FleetPageOptions {
+export interface FleetPageOptions extends Omit<DetailsOptions, 'rawFlags'> {
   readonly address: string;
   /** 0: any free port. */
   readonly port: number;
   /** Besides those that are always allowed. */
   readonly allowedHosts: readonly string[];
-  readonly watches: Stores;
-  readonly control: KubeClient;
-  readonly installation: Installation;
-  readonly namespace: string;
-  /** Address of the Temporal UI, without a slash at its end. undefined: there are no links. */
-  readonly temporalUi: string | undefined;
   readonly logger: Logger;
 }
 
@@ -49,9 +38,6 @@ const patienceMs = 30_000;
 /** Anybody who reaches the port can ask: these bound what that costs Temporal, the API server and the controllers. */
 const maxViewers = 100;
 const maxConnections = 300;
-/** Machines that are read in `keptMs` at most, and how long what was read is the answer, ms. */
-const maxRead = 20;
-const keptMs = 2_000;
 /** An installation has at most one sweep of its Schedule and three others. */
 const maxSweeps = 4;
 
@@ -60,6 +46,9 @@ const files: Readonly<Record<string, { readonly type: string; readonly content: 
   '/icon.svg': pageFile('icon.svg', 'image/svg+xml'),
   '/page.css': pageFile('page.css', 'text/css'),
   '/page.js': pageFile('page.js', 'text/javascript'),
+  '/dom.js': pageFile('dom.js', 'text/javascript'),
+  '/life.js': pageFile('life.js', 'text/javascript'),
+  '/rollout.js': pageFile('rollout.js', 'text/javascript'),
 };
 
 function pageFile(name: string, type: string) {
@@ -85,15 +74,9 @@ interface Viewer {
 
 const noCells: ReadonlyMap<string, Cell> = new Map();
 
-/** An answer to a request. */
-interface Shown {
-  readonly status: number;
-  readonly body: object;
-}
-
 /** Serves until closed. Throws an Error that names the flags when it cannot listen. */
 export async function startFleetPage(options: FleetPageOptions): Promise<{ close(): Promise<void> }> {
-  const { watches, installation, namespace, temporalUi, logger } = options;
+  const { watches, installation, namespace, logger } = options;
   /** For the commands that the page recommends. */
   const rawFlags = installation.name === namespace ? {} : { installation: installation.name };
   const viewers = new Set<Viewer>();
@@ -189,57 +172,17 @@ export async function startFleetPage(options: FleetPageOptions): Promise<{ close
     if (performance.now() - lookedAt >= sendMs) look();
   }
 
-  const openOnes = openOnly(installation.client);
-  const ask = (id: string): Promise<Answer> =>
-    describeWorkflow(openOnes, id).catch((error: unknown) => ({ state: 'unreachable', reason: String(error) }));
-
-  const read = new Map<string, Promise<Shown>>();
-
-  /** What was read of a machine some moments ago, or is read now. */
-  function readOnce(name: string): Promise<Shown> {
-    const known = read.get(name);
-    if (known !== undefined) return known;
-    if (read.size >= maxRead) return Promise.resolve(tooMany);
-    const reading = readMachine(name).catch((error: unknown) => ({ status: 502, body: { error: String(error) } }));
-    read.set(name, reading);
-    void reading.then(() => setTimeout(() => read.delete(name), keptMs).unref());
-    return reading;
-  }
-
-  async function readMachine(name: string): Promise<Shown> {
-    const source = { control: options.control, installation: installation.name, ask, rawFlags };
-    const [description, timeline] = await Promise.all([
-      describeObject('Machine', { namespace, name }, source),
-      readTimeline(installation, { namespace, name }).catch((error: unknown) => String(error)),
-    ]);
-    if (description === undefined && timeline === undefined) {
-      return { status: 404, body: { error: `no Machine ${namespace}/${name}` } };
-    }
-    const said = typeof timeline === 'string' ? `Temporal does not say: ${timeline}` : undefined;
-    const lived = typeof timeline === 'string' ? undefined : timeline;
-    const body = {
-      rows: description === undefined ? [['Machine', 'is gone']] : description.rows.filter(([, value]) => value),
-      timeline: said ?? (lived === undefined ? 'Temporal keeps no history of it.' : timelineText(lived, Date.now())),
-      ...(temporalUi !== undefined && lived !== undefined && { link: linkTo(lived) }),
-    };
-    return { status: 200, body };
-  }
-
-  /** The tab with what the workflow says of itself: the one that opens without it does not show that. */
-  function linkTo({ workflowId, runId }: { readonly workflowId: string; readonly runId: string }): string {
-    const path = [installation.client.options.namespace, 'workflows', workflowId, runId, 'user-metadata'];
-    return `${temporalUi}/namespaces/${path.map(encodeURIComponent).join('/')}`;
-  }
+  const read = readDetails({ ...options, rawFlags });
 
   const listener = forAllowedHosts(options.allowedHosts, (request, response) => {
     const [path = ''] = (request.url ?? '').split('?');
-    const name = /^\/machines\/([a-z0-9][-.a-z0-9]*)$/.exec(path)?.[1];
+    const [, kind, name] = /^\/(machines|deployments)\/([a-z0-9][-.a-z0-9]*)$/.exec(path) ?? [];
     const file = files[path];
     const isHead = request.method === 'HEAD'; // Node sends no body
     if (request.method !== 'GET' && !isHead) return sendJson(response, 405, { error: 'only GET and HEAD' });
     if (path === '/fleet') return follow(response, isHead);
     if (name !== undefined) {
-      void readOnce(name).then(({ status, body }) => sendJson(response, status, body));
+      void read(kind as Kind, name).then(({ status, body }) => sendJson(response, status, body));
     } else if (file === undefined) sendJson(response, 404, { error: `nothing is at ${path}` });
     else response.writeHead(200, { ...headers, 'content-type': file.type }).end(file.content);
   });
@@ -255,8 +198,6 @@ export async function startFleetPage(options: FleetPageOptions): Promise<{ close
     },
   };
 }
-
-const tooMany: Shown = { status: 503, body: { error: 'Many machines are asked for: this one is asked for again.' } };
 
 function toEvent(event: string, data: string): Buffer {
   return Buffer.from(`event: ${event}\ndata: ${data}\n\n`);

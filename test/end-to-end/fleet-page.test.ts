@@ -9,7 +9,7 @@ import { workflowId } from '../../api/workflow-id.ts';
 import { lackOfBrowser, startBrowser } from '../support/browser.ts';
 import { createFleetScene } from '../support/fleet-scene.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
-import { arePicturesTaken, takePicture } from '../support/pictures.ts';
+import { arePicturesTaken, type Clip, takePicture } from '../support/pictures.ts';
 import { heldSweep, makeVm, quickSweeps, untilOld } from '../support/sweeps.ts';
 import { until } from '../support/until.ts';
 
@@ -28,8 +28,17 @@ const inZone = (name: string, of: string) => ({
 const urlOf = ({ processes }: Installation) =>
   /"url":"([^"]+)"[^\n]*serving the fleet page/.exec(processes[0]?.logs() ?? '')?.[1] ?? '';
 
-/** Of a larger fleet, for the README. */
-async function takeFleetPicture(browser: Browser): Promise<void> {
+/** What is open, without the room below it. */
+async function clipOf(page: Page): Promise<Clip> {
+  const bottom = "document.querySelector('#drawing').getBoundingClientRect().bottom";
+  const { x, y, width, height } = (await page.evaluate(
+    `(({ x, y, width }) => ({ x, y, width, height: ${bottom} + 16 - y }))(document.querySelector('#details').getBoundingClientRect())`,
+  )) as Clip;
+  return { x, y, width, height: Math.min(height, 900) };
+}
+
+/** Of a larger fleet, of its rollout, and of a machine that is stuck. */
+async function takePictures(browser: Browser): Promise<void> {
   const shop = await startInstallation({
     ...{
       namespace: 'shop',
@@ -41,10 +50,17 @@ async function takeFleetPicture(browser: Browser): Promise<void> {
   try {
     await createFleetScene(shop);
     const page = await browser.newPage();
-    await page.setViewport({ width: 1120, height: 560 });
+    await page.setViewport({ width: 1120, height: 290 });
     await page.goto(urlOf(shop));
     await until('both causes are shown', async (see) => see(await page.$$('#stuck p')).length === 2);
     await takePicture(page, 'fleet-page');
+    await page.setViewport({ width: 760, height: 900 });
+    await page.goto(`${urlOf(shop)}#rollout/web-b`);
+    await page.waitForSelector('#runs li');
+    await takePicture(page, 'fleet-page-rollout', () => clipOf(page));
+    await page.evaluate("document.querySelector('[data-name=gpu-a] [data-blocked]').click()");
+    await page.waitForSelector('#life .call.failed');
+    await takePicture(page, 'fleet-page-machine', () => clipOf(page));
     await page.close();
   } finally {
     await shop.stop();
@@ -69,7 +85,7 @@ async function takeFleetPicture(browser: Browser): Promise<void> {
     page = await browser.newPage();
     page.on('console', (message) => said.push(message.text()));
     await page.goto(url);
-    if (arePicturesTaken) await takeFleetPicture(browser);
+    if (arePicturesTaken) await takePictures(browser);
   }, 400_000);
   afterAll(async () => {
     await browser?.close();
@@ -125,31 +141,67 @@ async function takeFleetPicture(browser: Browser): Promise<void> {
     expect(await cells('.cell:not([hidden])')).toHaveLength(5);
   });
 
-  it('shows what describe says of a machine that is clicked, its timeline and its page in Temporal', async () => {
+  it('shows what describe says of a machine that is clicked, its life and its page in Temporal', async () => {
     await page.click('.cell[data-blocked]');
     await until('its workflow has answered', async (see) => see(await textOf('#description'))?.includes('Blocked on'));
 
-    const name = (await textOf('#machine h2')) ?? '';
+    const name = (await textOf('#details h2')) ?? '';
     const terms = await page.$$eval('#description dt', (all) => all.map((each) => each.textContent));
     expect(terms).toEqual(expect.arrayContaining(['Machine', 'Workflow', 'Blocked on', 'To unblock']));
     expect(await textOf('#description')).toContain('CloudCapacity: the cloud has no capacity');
-    expect(await textOf('#timeline')).toMatch(/^START +TOOK +STEP +NOTES\n[^]* provision +ResourceExhausted/);
+    const life = await page.$$eval('#life li', (steps) => steps.map((each) => each.textContent));
+    expect(life).toEqual([
+      expect.stringMatching(/^\d{4}-\d{2}-\d{2} \S+Zvalidate/),
+      expect.stringMatching(
+        /provision \d.* (s|min) so far.*ensureVm.* failed.*ResourceExhausted.*blocked on CloudCapacity for/,
+      ),
+    ]);
+    const widthOf = async (selector: string) =>
+      Number(await page.evaluate(`document.querySelector('${selector}').getBoundingClientRect().width`));
+    const widths = await Promise.all(['.track', '.bar[data-step=provision]', '.call.failed', '.wait'].map(widthOf));
+    expect(widths.every((width) => width > 0 && width <= widths[0]!)).toBe(true);
+    await page.emulateMediaType('print');
+    expect([await styleOf('#fleet', 'display'), await styleOf('#details', 'position')]).toEqual(['none', 'static']);
+    await page.emulateMediaType('screen');
     const uid = (await millwright.machines()).find(({ metadata }) => metadata.name === name)?.metadata.uid ?? '';
     const { namespace } = millwright;
     const id = workflowId(namespace, 'Machine', { dialect: 'gardener', namespace, name, uid });
-    const href = await page.$eval('#machine a', (link) => link.getAttribute('href'));
+    const href = await page.$eval('#details a', (link) => link.getAttribute('href'));
     const { runId } = await millwright.temporal.workflow.getHandle(id).describe();
     const ofWorkflow = `workflows/${encodeURIComponent(id)}/${runId}/user-metadata`;
     expect(href).toBe(`https://temporal.example.com/namespaces/default/${ofWorkflow}`);
     expect(page.url()).toBe(`${url}/#${name}`);
     await page.keyboard.press('Escape');
-    expect(await page.$('#machine[hidden]')).not.toBeNull();
+    expect(await page.$('#details[hidden]')).not.toBeNull();
+  });
+
+  it('opens a rollout with its machines, bounds, steps, runs and what it waits for', async () => {
+    await page.evaluate("document.querySelector('[data-name=pool] h2 button').click()");
+    await until('its runs are shown', async (see) => see(await page.$$('#runs li')).length > 0);
+
+    expect(page.url()).toBe(`${url}/#rollout/pool`);
+    const drawn = (await textOf('#drawing')) ?? '';
+    expect(drawn).toMatch(/5 wanted\. At most 6 may exist, and at least 5 have to be available\./);
+    expect(drawn).toMatch(/0 old, 5 new, 3 available/);
+    expect(drawn).toMatch(/Waits for.*pool-\S+: .*InsufficientCapacity/);
+    expect(await page.$$('.set .cell[data-phase=Running]')).toHaveLength(3);
+    const steps = await page.$$eval('#steps li', (all) => all.map((each) => each.textContent));
+    expect(steps).toContainEqual(expect.stringMatching(/0 old, 3 new, 3 availablecreates pool-\S+, pool-\S+$/));
+    const link = await page.$eval('#runs a', (each) => each.getAttribute('href'));
+    expect(link).toMatch(/^https:\/\/temporal\.example\.com\/namespaces\/default\/workflows\/.*\/history$/);
+
+    const [name] = await page.$$eval('.blocker button', (all) => all.map((each) => each.textContent));
+    await page.evaluate("document.querySelector('.blocker button').click()");
+    expect(page.url()).toBe(`${url}/#${name}`);
+    await page.keyboard.press('Escape');
+    expect((await fetch(`${url}/deployments/nobody`)).status).toBe(404);
   });
 
   it('lists a class that is refused, and a sweep that waits for approval with the command for it', async () => {
     const { cloud, namespace } = millwright;
     const providerSpec = { endpoint: cloud.url, machineType: 'hugee', region: 'here', tags: { cluster: namespace } };
     await millwright.createClass('misspelt', { providerSpec });
+    await cloud.setFaults();
     for (const name of ['a', 'b', 'c', 'd']) await makeVm(millwright, name);
     await untilOld(millwright);
     expect(await heldSweep(millwright)).toMatchObject({ code: 1 });

@@ -5,7 +5,7 @@ import type { MachineSnapshot } from '../../../api/model/machine.ts';
 import type { ObjectRef } from '../../../api/model/ref.ts';
 import type { KubeObject } from '../../../api/objects.ts';
 import { type WorkflowKind, workflowId } from '../../../api/workflow-id.ts';
-import type { KubeClient } from '../../../kube/client.ts';
+import type { KubeReader } from '../../../kube/client.ts';
 import { events } from '../../../kube/core.ts';
 import type { WorkflowAnswer } from '../../../temporal/describe.ts';
 import type { MachineDescription } from '../../../workflows/machine/messages.ts';
@@ -37,7 +37,7 @@ export type Answer =
 
 /** Where an object is looked up, and its workflow asked. */
 export interface DescribeSource {
-  readonly control: KubeClient;
+  readonly control: KubeReader;
   readonly installation: string;
   readonly ask: (workflowId: string) => Promise<Answer>;
   /** For the commands that the rows recommend. */
@@ -96,7 +96,7 @@ export async function describeObject(
 }
 
 async function find(
-  control: KubeClient,
+  control: KubeReader,
   kind: WorkflowKind,
   key: { namespace: string; name: string },
   rawFlags: RawFlags,
@@ -128,7 +128,7 @@ async function find(
 }
 
 /** The set of a Machine and its deployment, as far as the account may read the set. */
-async function ownerTextOf(control: KubeClient, { metadata }: KubeObject): Promise<string> {
+async function ownerTextOf(control: KubeReader, { metadata }: KubeObject): Promise<string> {
   const owner = metadata.ownerReferences?.find(({ controller }) => controller);
   if (owner === undefined) return 'none';
   const { kind, name } = owner;
@@ -142,7 +142,7 @@ async function ownerTextOf(control: KubeClient, { metadata }: KubeObject): Promi
 }
 
 /** When a Machine was deleted, and why, as long as there is an Event and the account may read it. */
-async function deletionTextOf(control: KubeClient, { metadata }: KubeObject): Promise<string | undefined> {
+async function deletionTextOf(control: KubeReader, { metadata }: KubeObject): Promise<string | undefined> {
   const { namespace, uid, deletionTimestamp } = metadata;
   if (deletionTimestamp === undefined) return undefined;
   const causes: readonly string[] = ['DeletedByOwner', 'DeletedWithNode'] satisfies MachineEvent[];

@@ -1,21 +1,17 @@
 /** Draws the machines that the server sends. Everything that is sent is put into the page as text, never as HTML. */
 
+import { byId, make } from './dom.js';
+import { drawLife } from './life.js';
+import { drawRollout } from './rollout.js';
+
 /** @type {Map<string, { cell: object, element: HTMLElement }>} machines by name */
 const fleet = new Map();
 /** What is known beside the machines: namespace, what causes mean, and what else is stuck. */
 let standing = { meanings: {}, stuck: [], more: 0, isListed: false, isReachable: true };
 let isConnected = true;
-/** Name of the machine that is shown. */
+/** What is shown: the name of a machine, or of a rollout after this prefix; '' is nothing. */
 let shown = '';
-
-/** @returns {any} */
-const byId = (id) => document.getElementById(id);
-
-function make(tag, properties = {}, ...children) {
-  const element = Object.assign(document.createElement(tag), properties);
-  element.append(...children);
-  return element;
-}
+const ofRollout = 'rollout/';
 
 /** What is listened to while the page can be seen: a browser has six connections to a server for all of its tabs. */
 let stream;
@@ -91,18 +87,21 @@ function remove(name) {
 /** The element for the cells of a deployment in a zone. */
 function groupOf({ deployment = '', zone = '' }) {
   const ofDeployment = child(byId('fleet'), deployment, () => {
-    const name = deployment || 'No deployment';
-    return make(
-      'section',
-      { className: 'deployment' },
-      make('h2', {}, make('span', {}, name), make('i')),
-      make('small'),
-    );
+    const title = deployment ? rolloutButton(deployment) : make('span', {}, 'No deployment');
+    return make('section', { className: 'deployment' }, make('h2', {}, title, make('i')), make('small'));
   });
   const ofZone = child(ofDeployment, zone, () =>
     make('div', { className: 'zone' }, make('h3'), make('div', { className: 'cells' })),
   );
   return ofZone.lastElementChild;
+}
+
+function rolloutButton(name, text = name) {
+  return make('button', { onclick: () => show(ofRollout + name) }, text);
+}
+
+function machineButton(name) {
+  return make('button', { onclick: () => show(name) }, name);
 }
 
 /** The child with this name, made and put in its place if there is none. */
@@ -158,6 +157,7 @@ function drawSummary() {
     section.querySelector('small').textContent = count;
     nameZones(section);
     section.classList.toggle('large', count >= large);
+    section.hidden = !section.querySelector('.cell:not([hidden])');
     if (cause) section.dataset.blocked = cause;
     else delete section.dataset.blocked;
   }
@@ -189,9 +189,7 @@ function drawStuck(cells) {
   const lines = Object.entries(causes)
     .toSorted(([, a], [, b]) => b.length - a.length)
     .map(([blockedOn, blocked]) => {
-      const names = blocked
-        .slice(0, maxNames)
-        .flatMap(({ name }) => [' ', make('button', { onclick: () => show(name) }, name)]);
+      const names = blocked.slice(0, maxNames).flatMap(({ name }) => [' ', machineButton(name)]);
       const more = blocked.length - maxNames;
       const count = `${blocked.length} ${blocked.length === 1 ? 'machine' : 'machines'}`;
       return make(
@@ -217,7 +215,9 @@ function toStuckLine({ kind, name, blockedOn, problem, unblock }) {
   return make(
     'p',
     {},
-    make('b', {}, `${blockedOn}: ${kind} ${name}`),
+    kind === 'MachineDeployment'
+      ? rolloutButton(name, `${blockedOn}: ${kind} ${name}`)
+      : make('b', {}, `${blockedOn}: ${kind} ${name}`),
     ` ${problem ?? meaningOf(blockedOn)}`,
     ...(unblock ? [make('span', { className: 'unblock' }, unblock)] : []),
   );
@@ -245,43 +245,61 @@ function search(text) {
 
 function hideUnwanted() {
   for (const { cell, element } of fleet.values()) element.hidden = !isWanted(cell);
+  for (const section of byId('fleet').children) section.hidden = !section.querySelector('.cell:not([hidden])');
 }
 
-/** Shows a machine; an empty name shows none. The address of the page names it, so that a link can be passed on. */
+/** Shows a machine or a rollout; '' closes. The address of the page names it, so that a link can be passed on. */
 function show(name) {
   history.replaceState(null, '', name ? `#${name}` : location.pathname);
   shown = name;
   for (const { cell, element } of fleet.values()) element.ariaPressed = String(cell.name === name);
-  byId('machine').hidden = !name;
-  byId('machine').querySelector('h2').textContent = name;
+  byId('details').hidden = !name;
+  byId('details').querySelector('h2').textContent = name.replace(ofRollout, '');
   byId('description').replaceChildren(make('dd', {}, 'Asking its workflow'));
-  byId('timeline').textContent = '';
-  byId('machine').querySelector('a').hidden = true;
-  void drawMachine();
+  byId('drawing').replaceChildren();
+  byId('details').querySelector('a').hidden = true;
+  void drawDetails();
 }
 
-/** How often the machine that is shown is asked, ms. */
+/** How often what is shown is asked for, ms. */
 const askMs = 3_000;
 let asking;
 
-async function drawMachine() {
+async function drawDetails() {
   clearTimeout(asking);
   const name = shown;
   if (!name) return;
-  const { rows, timeline, link, error } = await ask(name);
+  const { rows, life, rollout, problem, link, error } = await ask(name);
   if (shown !== name) return;
   const said = rows?.flatMap(([term, value]) => [make('dt', {}, term), make('dd', {}, value)]);
   byId('description').replaceChildren(...(said ?? [make('dd', {}, error)]));
-  byId('timeline').textContent = timeline ?? '';
-  const a = byId('machine').querySelector('a');
+  byId('drawing').replaceChildren(
+    ...(problem ? [make('p', {}, problem)] : []),
+    ...(life ? drawLife(life) : []),
+    ...(rollout ? drawRollout(rollout, makeCell, machineButton) : []),
+  );
+  const a = byId('details').querySelector('a');
   a.hidden = !link;
   if (link) a.href = link;
-  asking = setTimeout(drawMachine, askMs);
+  asking = setTimeout(drawDetails, askMs);
+}
+
+/** The cell of a machine of a rollout, as it is now. */
+function makeCell(name) {
+  const { cell = { name, phase: 'new' } } = fleet.get(name) ?? {};
+  const element = make('button', { className: 'cell', onclick: () => show(name) });
+  element.dataset.phase = cell.phase;
+  if (cell.blockedOn) element.dataset.blocked = cell.blockedOn;
+  element.title = describeCell(cell);
+  element.ariaLabel = [name, cell.phase].join(', ');
+  return element;
 }
 
 async function ask(name) {
+  const isRollout = name.startsWith(ofRollout);
+  const path = encodeURIComponent(isRollout ? name.slice(ofRollout.length) : name);
   try {
-    const response = await fetch(`machines/${encodeURIComponent(name)}`);
+    const response = await fetch(`${isRollout ? 'deployments' : 'machines'}/${path}`);
     return await response.json();
   } catch (error) {
     return { error: `The controllers do not answer: ${error.message}` };
@@ -305,6 +323,7 @@ function describeCell({ phase, since, zone, waitsFor, blockedOn, name }) {
 
 byId('search').addEventListener('input', hideUnwanted);
 byId('close').addEventListener('click', () => show(''));
+byId('print').addEventListener('click', () => print());
 document.addEventListener('keydown', ({ key }) => key === 'Escape' && show(''));
 byId('fleet').addEventListener('click', ({ target }) => target.matches('.cell') && show(target.dataset.name));
 byId('fleet').addEventListener('mouseover', ({ target }) => {
@@ -316,4 +335,6 @@ document.addEventListener('visibilitychange', () => {
 });
 if (!document.hidden) listen();
 setInterval(listenAgain, askMs);
-if (location.hash) show(decodeURIComponent(location.hash.slice(1)));
+const showNamed = () => show(decodeURIComponent(location.hash.slice(1)));
+addEventListener('hashchange', showNamed);
+if (location.hash) showNamed();

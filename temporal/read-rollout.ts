@@ -1,0 +1,23 @@
+/** The last rollout of a deployment, from the histories that Temporal keeps. */
+import { fetchHistory, ifKept } from './fetch-history.ts';
+import { readable } from './history.ts';
+import type { HistoryLimits } from './read-timeline.ts';
+import { listRolloutRuns, type RolloutRun } from './rollout-runs.ts';
+import { type RolloutStep, toRolloutSteps } from './rollout-steps.ts';
+import type { Installation } from './workflows.ts';
+
+/** The newest runs, the newest first, and the steps of those of them that had the newest template, in order. */
+export async function readRollout(
+  installation: Installation,
+  deployment: { readonly namespace: string; readonly name: string },
+  { maxRuns, timeoutMs }: HistoryLimits,
+): Promise<{ readonly runs: readonly RolloutRun[]; readonly steps: readonly RolloutStep[] }> {
+  const runs = await listRolloutRuns(installation, deployment, maxRuns);
+  const [newest] = runs;
+  const own = runs.filter(({ workflowId, set }) => workflowId === newest?.workflowId && set === newest.set);
+  const histories = await Promise.all(
+    own.map(({ workflowId, runId }) => ifKept(fetchHistory(installation.client, workflowId, runId, timeoutMs))),
+  );
+  const events = histories.toReversed().filter((each) => each !== undefined);
+  return { runs, steps: toRolloutSteps(events.map(readable)) };
+}
