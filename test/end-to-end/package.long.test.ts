@@ -55,7 +55,8 @@ describe('the package of npm pack, installed into an empty folder', () => {
 
   it('serves the fleet page', async () => {
     const url = /"url":"([^"]+)"[^\n]*serving the fleet page/.exec(millwright.logs())?.[1] ?? '';
-    for (const file of ['', 'page.css', 'page.js']) expect((await fetch(`${url}/${file}`)).status).toBe(200);
+    const files = ['', 'page.css', 'page.js', 'dom.js', 'life.js', 'rollout.js', 'icon.svg'];
+    for (const file of files) expect((await fetch(`${url}/${file}`)).status).toBe(200);
   });
 
   it('keeps machines, as a plugin of kubectl describes them, and replays their runs', async () => {
