@@ -1,6 +1,8 @@
 import type { Client } from '@temporalio/client';
 import { historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { grpcCodeOf, grpcCodes } from './connection.ts';
+import { decodeHistory } from './decode.ts';
+import { type HistoryEvent, readable } from './history.ts';
 
 /** How long reading a history may take, ms. */
 const defaultTimeoutMs = 60_000;
@@ -33,4 +35,14 @@ export async function ifKept<T>(reading: Promise<T>): Promise<T | undefined> {
     if (grpcCodeOf(error) === grpcCodes.notFound) return undefined;
     throw error;
   }
+}
+
+/** The events of a run, with decoded payloads; undefined: its retention has ended since it was listed. */
+export async function readEvents(
+  client: Client,
+  { workflowId, runId }: { readonly workflowId: string; readonly runId: string },
+  timeoutMs: number,
+): Promise<HistoryEvent[] | undefined> {
+  const history = await ifKept(fetchHistory(client, workflowId, runId, timeoutMs));
+  return history === undefined ? undefined : readable(await decodeHistory(client.options.loadedDataConverter, history));
 }

@@ -1,6 +1,5 @@
 /** The last rollout of a deployment, from the histories that Temporal keeps. */
-import { fetchHistory, ifKept } from './fetch-history.ts';
-import { readable } from './history.ts';
+import { readEvents } from './fetch-history.ts';
 import type { HistoryLimits } from './read-timeline.ts';
 import { listRolloutRuns, type RolloutRun } from './rollout-runs.ts';
 import { type RolloutStep, toRolloutSteps } from './rollout-steps.ts';
@@ -15,9 +14,6 @@ export async function readRollout(
   const runs = await listRolloutRuns(installation, deployment, maxRuns);
   const [newest] = runs;
   const own = runs.filter(({ workflowId, set }) => workflowId === newest?.workflowId && set === newest.set);
-  const histories = await Promise.all(
-    own.map(({ workflowId, runId }) => ifKept(fetchHistory(installation.client, workflowId, runId, timeoutMs))),
-  );
-  const events = histories.toReversed().filter((each) => each !== undefined);
-  return { runs, steps: toRolloutSteps(events.map(readable)) };
+  const histories = await Promise.all(own.map((run) => readEvents(installation.client, run, timeoutMs)));
+  return { runs, steps: toRolloutSteps(histories.toReversed().filter((each) => each !== undefined)) };
 }

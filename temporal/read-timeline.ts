@@ -1,9 +1,7 @@
 /** The timeline of a machine, from the histories that Temporal keeps. */
 import type { Client } from '@temporalio/client';
 import { workflowIdPrefix } from '../api/workflow-id.ts';
-import { decodeHistory } from './decode.ts';
-import { fetchHistory, ifKept } from './fetch-history.ts';
-import { readable } from './history.ts';
+import { readEvents } from './fetch-history.ts';
 import { type Timeline, toTimeline } from './timeline.ts';
 import type { Installation } from './workflows.ts';
 
@@ -38,14 +36,9 @@ export async function readTimeline(
   const { workflowId, runId } = newest;
   const all = runs.filter((run) => run.workflowId === workflowId);
   const own = all.slice(-maxRuns);
-  const { loadedDataConverter } = client.options;
-  const histories = await Promise.all(
-    own.map(async (run) => {
-      const history = await ifKept(fetchHistory(client, run.workflowId, run.runId, timeoutMs));
-      return history === undefined ? [] : [readable(await decodeHistory(loadedDataConverter, history))];
-    }),
-  );
-  return { workflowId, runId, ...toTimeline(histories.flat()), omittedRuns: all.length - own.length };
+  const histories = await Promise.all(own.map((run) => readEvents(client, run, timeoutMs)));
+  const timeline = toTimeline(histories.filter((each) => each !== undefined));
+  return { workflowId, runId, ...timeline, omittedRuns: all.length - own.length };
 }
 
 interface ListedRun {
