@@ -1,5 +1,4 @@
 /** What the fleet page shows of a machine or a rollout that somebody has opened. */
-import { Client } from '@temporalio/client';
 import type { KubeObject, ObjectKey, Resource } from '../../api/objects.ts';
 import { byController } from '../../controllers/watches.ts';
 import type { KubeClient, KubeReader } from '../../kube/client.ts';
@@ -49,11 +48,7 @@ const tooMany: Shown = { status: 503, body: { error: 'Much is asked for: this is
 /** Answers with a machine or a rollout by its name: as it is, or was some moments ago. */
 export function readDetails(options: DetailsOptions): (kind: Kind, name: string) => Promise<Shown> {
   const { watches, installation, namespace, temporalUi } = options;
-  const openOnes = new Client({
-    ...installation.client.options,
-    connection: installation.client.connection,
-    ...openOnly,
-  });
+  const openOnes = openOnly(installation.client);
   const ask = (id: string): Promise<Answer> =>
     describeWorkflow(openOnes, id).catch((error: unknown) => ({ state: 'unreachable', reason: String(error) }));
   const source = { control: options.control, installation: installation.name, ask, rawFlags: options.rawFlags };

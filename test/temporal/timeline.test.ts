@@ -71,7 +71,7 @@ describe('the timeline of a machine', () => {
     const events = eventsOf('drain', 'machine-1.json');
     const atCall = events.findIndex(({ eventType }) => eventType.endsWith('ACTIVITY_TASK_SCHEDULED')) + 1;
     const atWait = events.findIndex((event) => JSON.stringify(event).includes('"PodDisruptionBudget"')) + 1;
-    const next = { ...events[0]!, eventTime: '2026-11-24T00:00:00Z' };
+    const next = { ...events[0]!, eventTime: '2026-11-24T00:00:00.000Z' };
     expect(toTimeline([events.slice(0, atCall), [next]]).calls).toMatchObject([{ end: next.eventTime }]);
     const { waits } = toTimeline([events.slice(0, atWait), [next]]);
     expect(waits).toMatchObject([{ blockedOn: 'PodDisruptionBudget', end: next.eventTime }]);
