@@ -187,7 +187,6 @@ export function operationText(operation: LastOperation): string {
   return [codeOf(operation), words].filter(Boolean).join(': ');
 }
 
-/** Code of an operation that was refused. A deletion has its code in its description alone. */
 /** What comes next, where the description of an operation under way says what is done. */
 function waitOf({ spec }: Machine, { description = '', state, type }: LastOperation): string | undefined {
   if (state !== ('Processing' satisfies OperationState)) return undefined;
@@ -203,6 +202,7 @@ function waitOf({ spec }: Machine, { description = '', state, type }: LastOperat
   return waits[description];
 }
 
+/** Code of an operation that was refused. A deletion has its code in its description alone. */
 function codeOf({ description = '', errorCode, state }: LastOperation): string | undefined {
   return state === 'Failed' ? errorCode || refusal.exec(description)?.[1] : undefined;
 }

@@ -3,6 +3,7 @@
  * said.
  */
 
+import { randomUUID } from 'node:crypto';
 import type { IncomingMessage, ServerResponse } from 'node:http';
 import { createServer } from 'node:https';
 import type { AddressInfo } from 'node:net';
@@ -41,7 +42,8 @@ export type RecordingArm = Awaited<ReturnType<typeof startRecordingArm>>;
 
 /** Starts it on a free port of this host, and has this process trust its certificate. */
 export async function startRecordingArm() {
-  const { cert, private: key } = await generate([{ name: 'commonName', value: '127.0.0.1' }], {
+  // Of two certificates with one name that a process trusts, it would take the first.
+  const { cert, private: key } = await generate([{ name: 'commonName', value: randomUUID() }], {
     ...({ keyType: 'ec', algorithm: 'sha256' } as const),
     extensions: [
       { name: 'basicConstraints', cA: true, critical: true },
