@@ -7,7 +7,7 @@ import { version } from '../temporal/version.ts';
 import { columns } from './columns.ts';
 import { type Command, NegativeAnswer, spellingOf, usageOf } from './command.ts';
 import { connectionFlags } from './flag-groups.ts';
-import { toOption, variablesText } from './flag-option.ts';
+import { toOption, variablesText, withSwitchValues } from './flag-option.ts';
 import type { FlagName } from './flags.ts';
 import { ignoredFlags } from './ignored-flags.ts';
 import { isEnvOnly, UsageError } from './options.ts';
@@ -28,7 +28,7 @@ export async function runProgram(name: string, commands: readonly Command[]): Pr
     .exitOverride();
   for (const command of commands) register(program, command);
   try {
-    await program.parseAsync();
+    await program.parseAsync(withSwitchValues(process.argv.slice(2)), { from: 'user' });
     return 0;
   } catch (error) {
     if (error instanceof CommanderError) return error.code === 'commander.help' ? 2 : error.exitCode && 2;

@@ -152,7 +152,7 @@ describe('the chart', () => {
     expect(files.filter((file) => !existsSync(join(root, file)))).toEqual([]);
     expect(flux.values).toEqual(argo.helm.valuesObject);
     const manifests = await render('one-cluster', 'millwright', argo.helm.valuesObject);
-    expect(manifests).toContain('image: registry.example.com/millwright:0.1.0');
+    expect(manifests).toContain('image: registry.example.com/millwright:0.2.0');
     expect(manifests).toContain('kind: CustomResourceDefinition');
   });
 });
@@ -176,7 +176,7 @@ describe('kustomize', () => {
         providers: env.find((each) => each.name === 'MILLWRIGHT_PROVIDERS')?.value,
       }));
     });
-    const both = { image: 'registry.example.com/millwright:0.1.0', temporal: 'temporal.example.com:7233' };
+    const both = { image: 'registry.example.com/millwright:0.2.0', temporal: 'temporal.example.com:7233' };
     expect(containers).toEqual([
       { name: 'millwright-controllers', ...both, providers: undefined },
       { name: 'millwright-workers', ...both, providers: 'azure' },

@@ -49,8 +49,8 @@ export interface Reflector<T extends KubeObject> {
 /** A watch that lasted this long has proved the connection: the next one may start at once. */
 const provenMs = 5_000;
 /**
- * After a longer silence that began or ended with a broken connection everything is listed again, ms: the server may have
- * been restored from a backup, and have passed the version of the watch since.
+ * After a longer silence, other than between refusals, everything is listed again, ms: the server may have been restored
+ * from a backup, and have passed the version of the watch since.
  */
 const resumesWithinMs = 3_000;
 /** Longest pause that a Retry-After can ask for. */
@@ -96,7 +96,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
   let known = '';
   /** When the server has sent something last, by performance.now(). */
   let heardMs = 0;
-  /** A connection has broken since, or could not be made. */
+  /** A watch has ended since without a refusal, or no connection could be made. */
   let wasCut = false;
   /** The server was found behind `known`, which the next event `synced` reports. */
   let isRestored = false;
@@ -216,7 +216,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
 
   async function pause(error: unknown, failures: number): Promise<void> {
     const retryAfterMs = error instanceof StatusError ? Math.min(error.retryAfterMs ?? 0, maxRetryAfterMs) : 0;
-    if (error !== undefined && !(error instanceof StatusError)) wasCut = true;
+    if (!(error instanceof StatusError)) wasCut = true;
     if (isGone(error)) resourceVersion = undefined;
     else if (error !== undefined) setReachable(false);
     const delayMs = Math.max(failures === 0 ? 0 : backoffMs(failures, Math.random()), retryAfterMs);

@@ -1,4 +1,4 @@
-/** With which keys the workflows of an installation have begun. */
+/** With which keys the inputs of an installation's workflows are encrypted. */
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import { searchAttributes } from '../api/names.ts';
 import { keyIdOf } from './codec.ts';
@@ -7,7 +7,7 @@ import { readFirst } from './decode.ts';
 import { ifKept } from './fetch-history.ts';
 import type { Installation } from './workflows.ts';
 
-/** How an open workflow has begun. */
+/** The input of an open workflow. */
 export interface KeyUse {
   /** Id of the key of its input; left out where that is not encrypted. */
   readonly key?: string;
@@ -18,7 +18,7 @@ export interface KeyUse {
 /** How long all of it may take, ms. */
 const timeoutMs = 10_000;
 
-/** How open workflows of the installation have begun: at most `most`, and those that the server lists first. */
+/** The inputs of open workflows of the installation: at most `most`, and those that the server lists first. */
 export async function readKeyUse({ client, name }: Installation, most: number): Promise<KeyUse[]> {
   const query = `${searchAttributes.installation} = '${name}' AND ExecutionStatus = 'Running'`;
   return client.withDeadline(Date.now() + timeoutMs, async () => {

@@ -11,7 +11,7 @@ export async function readRollout(
   deployment: { readonly namespace: string; readonly name: string },
   { maxRuns, timeoutMs }: HistoryLimits,
 ): Promise<{ readonly runs: readonly RolloutRun[]; readonly steps: readonly RolloutStep[] }> {
-  const runs = await listRolloutRuns(installation, deployment, maxRuns);
+  const runs = await listRolloutRuns(installation, deployment, maxRuns, timeoutMs);
   const [newest] = runs;
   const own = runs.filter(({ workflowId, set }) => workflowId === newest?.workflowId && set === newest.set);
   const histories = await Promise.all(own.map((run) => readEvents(installation.client, run, timeoutMs)));

@@ -27,7 +27,7 @@ export const maxRuns = 50;
 /** A run has read its deployment within its first events, else never. */
 const firstEvents = 50;
 /** How long all of it may take, ms. */
-const timeoutMs = 30_000;
+const defaultTimeoutMs = 30_000;
 
 /**
  * The newest runs of all deployments that have had the name, the newest first, at most `most`. By a list of the server
@@ -37,6 +37,7 @@ export async function listRolloutRuns(
   { client, name: installation }: Installation,
   { namespace, name }: { readonly namespace: string; readonly name: string },
   most: number = maxRuns,
+  timeoutMs: number = defaultTimeoutMs,
 ): Promise<RolloutRun[]> {
   const ofDeployment = `${searchAttributes.installation} = '${installation}' AND ${searchAttributes.deployment} = '${name}'`;
   const query = `${ofDeployment} AND WorkflowType = 'rollout'`;

@@ -19,6 +19,13 @@ it.each([
   ['a scale-down', {}, current, pool, 'scale-down of MachineDeployment pool'],
   ['one of a set without a deployment', {}, current, undefined, 'scale-down of MachineSet pool-b'],
   ['a rollout', {}, old, pool, 'rollout of MachineDeployment pool: its template is an older one'],
+  [
+    'the deletion of its set',
+    {},
+    { ...current, metadata: { ...current.metadata, deletionTimestamp } },
+    pool,
+    'MachineSet pool-b is being deleted',
+  ],
   ['a failed machine', { failed: true }, old, pool, 'it has failed, and MachineDeployment pool replaces it'],
   ['health', { isOfReplacement: true as const }, current, pool, 'MachineDeployment pool replaces an unhealthy machine'],
   [

@@ -14,6 +14,8 @@ export function deletionCause(
   const { metadata, spec } = deployment ?? set;
   const owner = `${deployment === undefined ? api.kinds.set.kind : api.kinds.deployment.kind} ${metadata.name}`;
   if (metadata.deletionTimestamp !== undefined) return `${owner} is being deleted`;
+  if (set.metadata.deletionTimestamp !== undefined)
+    return `${api.kinds.set.kind} ${set.metadata.name} is being deleted`;
   if (failed) return `it has failed, and ${owner} replaces it`;
   if (isOfReplacement) return `${owner} replaces an unhealthy machine`;
   if (unneeded) return `it is listed on ${owner} as not needed`;

@@ -51,7 +51,9 @@ export function readDetails(options: DetailsOptions): (kind: Kind, name: string)
   const openOnes = openOnly(installation.client);
   const ask = (id: string): Promise<Answer> =>
     describeWorkflow(openOnes, id).catch((error: unknown) => ({ state: 'unreachable', reason: String(error) }));
-  const source = { control: options.control, installation: installation.name, ask, rawFlags: options.rawFlags };
+  // The account of the controllers may not read Events.
+  const control: KubeReader = { find: options.control.find, list: async () => ({ items: [] }) };
+  const source = { control, installation: installation.name, ask, rawFlags: options.rawFlags };
 
   async function readMachine(name: string): Promise<Shown> {
     const [description, timeline] = await Promise.all([

@@ -49,7 +49,8 @@ export function createTrace(subject: Pick<Subject, 'providerSpec' | 'credentials
     lines(count: number): string[] {
       return entries.slice(-count).map(({ call, end, times }) => {
         const line = `${call}${times > 1 ? ` ${times} times` : ''}: ${end || 'it has no answer'}`;
-        const safe = [...subject.canaries].reduce((rest, secret) => rest.replaceAll(secret, '<secret>'), line);
+        const secrets = [...subject.canaries].flatMap((secret) => [secret, JSON.stringify(secret).slice(1, -1)]);
+        const safe = secrets.reduce((rest, secret) => rest.replaceAll(secret, '<secret>'), line);
         return safe.slice(0, longestLine);
       });
     },

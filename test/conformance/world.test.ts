@@ -9,7 +9,7 @@ import { createWorld, type World } from './world.ts';
 
 const subject = {
   ...{ namespace: 'n', providerSpec: {}, credentials: [], userData: { namespace: 'n', name: 'u', key: 'userData' } },
-  ...{ canaries: new Set(['canary-1']), readSecret: async () => undefined },
+  ...{ canaries: new Set(['canary-1', 'a\n"canary-2"']), readSecret: async () => undefined },
   ...{ makeWrongCredentials: async () => undefined, remove: async () => {} },
 };
 
@@ -86,13 +86,17 @@ describe('the report of a case', () => {
   });
 
   it('has the last calls with their answers, without what all requests share and without secrets', async () => {
-    const answers = ['canary-1', 'again'].map((message) => ({ state: 'failed', providerID: 'x://1', message }));
+    const answers = ['canary-1 a\n"canary-2"', 'again'].map((message) => ({
+      state: 'failed',
+      providerID: 'x://1',
+      message,
+    }));
     const { world } = worldOf(() => answers.shift());
     const [result] = await runCases(world, [caseOf(create)]);
 
     expect(result?.calls).toEqual([
       expect.stringMatching(
-        /^ensureVm \{"machine":\{"uid":.*\},"token":".*-0","outcomeUnknown":false\}: it answered \{.*"message":"<secret>"/,
+        /^ensureVm \{"machine":\{"uid":.*\},"token":".*-0","outcomeUnknown":false\}: it answered \{.*"message":"<secret> <secret>"/,
       ),
     ]);
   });

@@ -75,7 +75,7 @@ function corsHeaders(origin: string): Map<string, string> {
   return new Map([
     ['access-control-allow-origin', origin],
     ['access-control-allow-methods', 'POST'],
-    // What the UI sends: the Temporal namespace, and where it is told to its token and cookies.
+    // What the UI sends: the Temporal namespace, and if it is set up so, its token and cookies.
     ['access-control-allow-headers', 'authorization, content-type, x-namespace'],
     ['access-control-allow-credentials', 'true'],
     ['vary', 'origin'],

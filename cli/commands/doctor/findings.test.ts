@@ -191,7 +191,7 @@ describe('codecFindings', () => {
     expect(codecFindings(undefined, [{}, {}])).toEqual([]);
   });
 
-  it('says which key encrypts, and how open workflows have begun', () => {
+  it('says which key encrypts, and with which keys the inputs of open workflows are encrypted', () => {
     expect(codecFindings(keys('a'), [])).toMatchObject([
       { state: 'ok', message: "payloads are encrypted with the key 'a'" },
     ]);

@@ -27,9 +27,18 @@ export async function get(kind: WorkflowKind, names: readonly string[], options:
   const { allNamespaces: hasNamespaces, watch } = options;
   const namespace = hasNamespaces ? undefined : options.namespace;
   const control = await connectCluster('control', options, 'get');
+  let known: { readonly text: string; readonly isChosen: (object: KubeObject) => boolean } | undefined;
+  /** The API server is asked for what is chosen only where labels differ. A later failure changes nothing. */
   const list = async (owned: OwnedObjects) => {
-    const isChosen = await chooser(control, kind, names, options);
-    return toListed(kind, owned, inOrder(kind, objectsOf(kind, owned).filter(isChosen), options));
+    const objects = objectsOf(kind, owned);
+    const text = JSON.stringify(objects.map(({ metadata }) => [metadata.uid, metadata.labels]));
+    const before = known;
+    if (before?.text !== text) {
+      const choosing = chooser(control, kind, names, options).then((isChosen) => ({ text, isChosen }));
+      known = await (before === undefined ? choosing : choosing.catch(() => before));
+    }
+    const chosen = objects.filter((each) => known?.isChosen(each));
+    return toListed(kind, owned, inOrder(kind, chosen, options, before !== undefined));
   };
   try {
     const listed = await list(await readOwned(control, namespace));
@@ -68,10 +77,11 @@ async function chooser(
   return ({ metadata }) => uids.has(metadata.uid);
 }
 
-function inOrder(kind: WorkflowKind, objects: KubeObject[], { sortBy }: GetOptions): KubeObject[] {
+/** @param isKnown some object has had the field */
+function inOrder(kind: WorkflowKind, objects: KubeObject[], { sortBy }: GetOptions, isKnown: boolean): KubeObject[] {
   if (sortBy === undefined) return objects;
   const sorted = sortedBy(objects, sortBy);
-  if (sorted !== undefined) return sorted;
+  if (sorted !== undefined || isKnown) return sorted ?? objects;
   const fix = 'give the path of another one, such as .metadata.creationTimestamp';
   throw new UsageError(`--sort-by is '${sortBy}': no ${kind} has this field; ${fix}`);
 }

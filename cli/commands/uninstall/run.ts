@@ -87,6 +87,7 @@ async function clean(context: Context): Promise<void> {
   const temporal = installation && (await findRemnants(installation));
   const running = isDone ? [] : (await readSigns(processes)).map(({ by }) => by);
   if (isDone) {
+    for (const line of work.attention) complain(line); // if it is interrupted, nothing says it again
     if (installation !== undefined) await removeRemnants(installation, (count) => complain(`${count} workflows ended`));
     for (const change of work.changes) await apply(change);
     for (const deletion of work.deletions) await remove(control, deletion);

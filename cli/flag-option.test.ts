@@ -1,0 +1,31 @@
+import { expect, it } from '@jest/globals';
+import { withSwitchValues } from './flag-option.ts';
+
+it.each([
+  [
+    ['get', '-A', 'machines'],
+    ['get', '--all-namespaces=true', 'machines'],
+  ],
+  [
+    ['get', '-Aw', 'machines'],
+    ['get', '--all-namespaces=true', '--watch=true', 'machines'],
+  ],
+  [
+    ['drain', '--force', 'false'],
+    ['drain', '--force', 'false'],
+  ],
+  [
+    ['drain', '--force', 'name', '-n', 'a'],
+    ['drain', '--force=true', 'name', '-n', 'a'],
+  ],
+  [
+    ['drain', '--force=false', 'name'],
+    ['drain', '--force=false', 'name'],
+  ],
+  [
+    ['get', '-owide', '--', '-A'],
+    ['get', '-owide', '--', '-A'],
+  ],
+])('gives the switches of %j a value', (given, args) => {
+  expect(withSwitchValues(given)).toEqual(args);
+});
