@@ -470,17 +470,20 @@ describe('a run is checked for', () => {
     expect(violationsOf(found)).toEqual(['a secret value is in: Machines', 'a secret value is in: worker-1']);
   });
 
-  it('runs that are replayed differently, but not those that a restore has broken and that are over', () => {
-    const run = { run: 'a', startedAt: at(10), difference: 'event 7' };
+  it('runs that are replayed differently, but after a restore only those that Temporal refuses to replay and that are open', () => {
+    const run = { run: 'a', startedAt: at(10), difference: 'event 7', isRefused: true } as const;
     const replays = [
       run,
       { ...run, run: 'b', closedAt: at(90) },
       { ...run, run: 'c', startedAt: at(60), closedAt: at(90) },
+      { run: 'd', startedAt: at(10), difference: 'event 7' },
+      { run: 'e', startedAt: at(60), difference: 'event 7' },
     ];
 
     expect(violationsOf({ replays, restores: [50_000] })).toEqual([
       'a run is replayed differently: a: event 7',
       'a run is replayed differently: c: event 7',
+      'a run is replayed differently: e: event 7',
     ]);
   });
 });

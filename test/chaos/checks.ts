@@ -343,15 +343,15 @@ export function findSecrets({ secrets, texts, logs, endedAt }: Evidence): Violat
 
 /**
  * Every run can be replayed. Where Temporal was restored, the history of a run that was open then may differ from what
- * a worker remembered: the controllers end such a run.
+ * a worker remembered: the controllers end such a run if Temporal refuses to replay it.
  */
 export function findReplayDifferences({ replays, restores }: Evidence): Violation[] {
-  return replays.flatMap(({ run, startedAt, closedAt, difference }) => {
+  return replays.flatMap(({ run, startedAt, closedAt, difference, isRefused }) => {
     if (difference === undefined) return [];
-    const isRestored = restores.some(
-      (atMs) => Date.parse(startedAt) <= atMs && closedAt !== undefined && atMs <= Date.parse(closedAt),
-    );
-    return isRestored ? [] : [{ what: 'a run is replayed differently', where: `${run}: ${difference}`, at: startedAt }];
+    const wasOpen = (atMs: number) =>
+      Date.parse(startedAt) <= atMs && (closedAt === undefined || atMs <= Date.parse(closedAt));
+    const mayDiffer = restores.some(wasOpen) && (closedAt !== undefined || !isRefused);
+    return mayDiffer ? [] : [{ what: 'a run is replayed differently', where: `${run}: ${difference}`, at: startedAt }];
   });
 }
 

@@ -56,6 +56,8 @@ export interface Replayed {
   readonly closedAt?: string | undefined;
   /** Left out where the code does the same again. */
   readonly difference?: string | undefined;
+  /** Temporal refuses the replay: it compares less than `difference` does. */
+  readonly isRefused?: true;
 }
 
 export interface Evidence {
@@ -166,7 +168,8 @@ async function replayAll(histories: readonly ReadHistory[]): Promise<Replayed[]>
     const { same, difference, error } = reports[i]!;
     const { event, recorded, now } = difference ?? {};
     const says = error ?? `event ${event}: ${recorded?.what ?? 'nothing'}, now ${now?.what ?? 'nothing'}`;
-    return { run, startedAt, closedAt, ...(!same && { difference: says }) };
+    const refused = error !== undefined && { isRefused: true as const };
+    return { run, startedAt, closedAt, ...(!same && { difference: says }), ...refused };
   });
 }
 
