@@ -1,8 +1,8 @@
-/** Reads the Node of a Machine, unless it is that of another one with its name, and the objections to writing to it. */
+/** Reads the Node of a Machine, unless it is that of another one with its name, and judges whether it may be written to. */
 import { dialectOf } from '../api/dialects.ts';
 import type { MachineLimits } from '../api/model/machine.ts';
 import type { ObjectRef } from '../api/model/ref.ts';
-import { type FoundNode, judgeNode, type NodeClaim, objectionsTo, rivalFor } from '../api/node.ts';
+import { examineNode, type FoundNode, type NodeClaim, rivalFor } from '../api/node.ts';
 import type { KubeClient, RequestOptions } from '../kube/client.ts';
 import { type Node, nodes } from '../kube/core.ts';
 
@@ -26,8 +26,7 @@ export function createOwnNodes({ control, target, defaults }: OwnNodeDeps) {
     const name = rivalFor(marks, node, seeker);
     const { namespace } = seeker;
     const rival = name === undefined ? undefined : await control.find(kinds.machine, { namespace, name }, options);
-    const found = judgeNode(marks, node, seeker, rival && machine.toSnapshot(rival, defaults));
-    return found.node ? { ...found, ...objectionsTo(marks, found.node, seeker, defaults) } : found;
+    return examineNode(marks, node, seeker, defaults, rival && machine.toSnapshot(rival, defaults));
   }
 
   return {

@@ -3,10 +3,10 @@ import fc from 'fast-check';
 import { names } from './names.ts';
 import {
   claimToLeft,
+  examineNode,
   judgeNode,
   type NodeLike,
   type NodeOwner,
-  objectionsTo,
   rivalFor,
   toNodeSnapshot,
   toStatuses,
@@ -244,7 +244,7 @@ describe('whose Node it is', () => {
   );
 });
 
-describe('the objections to a Node', () => {
+describe('the standing of a Node', () => {
   const createdAt = '2026-10-01T10:00:00Z';
   const vm = 'cloud:///1';
   const machine: NodeOwner = { ...of, providerID: vm, createdAt };
@@ -252,12 +252,13 @@ describe('the objections to a Node', () => {
     ...machine,
     namedByCloud: { providerID, nodeName },
   });
-  const limits = { creationSeconds: 0, drainSeconds: 0, maxEvictRetries: 0, nodeConditions: [] };
   const marked = { labels: { [marks.nodeMachineLabel]: 'm' } };
   const nodeOf = (metadata: Partial<NodeLike['metadata']> = {}, providerID?: string): NodeLike => ({
     metadata: { name: 'n', uid: 'u', resourceVersion: '1', creationTimestamp: createdAt, ...metadata },
     ...(providerID !== undefined && { spec: { providerID } }),
   });
+  const objectionTo = (node: NodeLike, claim: NodeOwner, limits: Parameters<typeof examineNode>[3] = {}) =>
+    examineNode(marks, node, claim, limits, undefined).objection;
   const unconfirmed = 'node n does not name the Machine, and the cloud has not said that it runs on its VM';
   const older = { creationTimestamp: '2026-10-01T09:59:00Z' };
 
@@ -272,8 +273,8 @@ describe('the objections to a Node', () => {
       { ...of, createdAt, namedByCloud: { nodeName: 'n' } },
       nodeOf({}, vm),
     ],
-  ])('are none where %s', (_, claim, node) => {
-    expect(objectionsTo(marks, node, claim, limits)).toEqual({});
+  ])('has no objection where %s', (_, claim, node) => {
+    expect(objectionTo(node, claim)).toBeUndefined();
   });
 
   it.each<[string, NodeOwner, NodeLike]>([
@@ -286,29 +287,30 @@ describe('the objections to a Node', () => {
       machine,
       nodeOf({ ...marked, annotations: { [names.machine]: 'other/m' } }, vm),
     ],
-  ])('are that nobody but the Machine knows it where %s', (_, claim, node) => {
-    expect(objectionsTo(marks, node, claim, limits)).toEqual({ unconfirmed });
+  ])('has the objection that nobody but the Machine knows it where %s', (_, claim, node) => {
+    expect(objectionTo(node, claim)).toBe(unconfirmed);
   });
 
-  it.each([undefined, vm])('are its age, also when the cloud has named it: its provider ID is %s', (providerID) => {
-    const forbidden = 'node n is older than the Machine and does not name it';
-    expect(objectionsTo(marks, nodeOf(older, providerID), namedAs('n'), limits)).toEqual({ forbidden });
-    expect(objectionsTo(marks, nodeOf(older, providerID), namedAs('n'), { ...limits, clockSkewSeconds: 60 })).toEqual(
-      {},
-    );
-  });
-
-  it.each(['node-role.kubernetes.io/control-plane', 'node-role.kubernetes.io/master'])(
-    'are the label %s without the flag, also when it names the Machine',
-    (label) => {
-      const node = nodeOf({ labels: { ...marked.labels, [label]: '' } });
-      const forbidden = expect.stringMatching(new RegExp(`has the label ${label}: .* --control-plane-nodes=true$`));
-      expect(objectionsTo(marks, node, machine, limits)).toEqual({ forbidden });
-      expect(objectionsTo(marks, node, machine, { ...limits, controlPlaneNodes: true })).toEqual({});
+  it.each([undefined, vm])(
+    'has its age as objection, also when the cloud has named it: its provider ID is %s',
+    (providerID) => {
+      const node = nodeOf(older, providerID);
+      expect(objectionTo(node, namedAs('n'))).toBe('node n is older than the Machine and does not name it');
+      expect(objectionTo(node, namedAs('n'), { clockSkewSeconds: 60 })).toBeUndefined();
     },
   );
 
-  it('to a Node that was left are judged by the VM where the cloud has named both', () => {
+  it.each(['node-role.kubernetes.io/control-plane', 'node-role.kubernetes.io/master'])(
+    'has the label %s as objection without the flag, also when it names the Machine',
+    (label) => {
+      const node = nodeOf({ labels: { ...marked.labels, [label]: '' } });
+      const objection = new RegExp(`has the label ${label}: .* --control-plane-nodes=true$`);
+      expect(objectionTo(node, machine)).toMatch(objection);
+      expect(objectionTo(node, machine, { controlPlaneNodes: true })).toBeUndefined();
+    },
+  );
+
+  it('of one that was left is judged by the VM where the cloud has named both', () => {
     const { namedByCloud } = namedAs('n');
     const edited = { createdAt, providerID: 'cloud:///edited', namedByCloud: namedByCloud! };
     expect(claimToLeft(edited, 'n')).toEqual({ createdAt, providerID: vm, namedByCloud });

@@ -1,7 +1,7 @@
 /** What a Node means for the Machine that it belongs to. */
 import type { Dialect, Marks } from './dialect.ts';
 import type { MachineLimits, MachineSnapshot } from './model/machine.ts';
-import type { ConditionStatuses, NodeObjections, NodeSnapshot, NodeView } from './model/node.ts';
+import type { ConditionStatuses, NodeFacts, NodeSnapshot, NodeView } from './model/node.ts';
 import type { ObjectRef } from './model/ref.ts';
 import { names } from './names.ts';
 import type { TemplatedNode } from './node-template.ts';
@@ -108,12 +108,16 @@ type MachineName = Pick<ObjectRef, 'namespace' | 'name'>;
 /** What distinguishes the Node of a Machine from those of others. */
 export type NodeOwner = MachineName & NodeClaim;
 
-/**
- * The Node of a Machine. Where there is another one under its name, `notOwn` says for people why that is not its Node.
- */
-export interface FoundNode<T extends NodeLike> extends NodeObjections {
+/** What was found where a Machine says that its Node is. */
+export interface FoundNode<T extends NodeLike> {
+  /** The Node, if it is that of the Machine. */
   readonly node: T | undefined;
+  /** Why the Node of its name is not that of the Machine, for people. */
   readonly notOwn?: string;
+  /** Of the Node. Left out: it was just marked as that of the Machine. */
+  readonly facts?: NodeFacts;
+  /** Why nothing may be written to the Node, for people. Left out: it may be written to. */
+  readonly objection?: string;
 }
 
 /**
@@ -126,7 +130,7 @@ export function judgeNode<T extends NodeLike>(
   node: T | undefined,
   machine: NodeOwner,
   rival?: Pick<MachineSnapshot, 'providerID'>,
-): FoundNode<T> {
+): Pick<FoundNode<T>, 'node' | 'notOwn'> {
   if (node === undefined) return { node };
   const { providerID, nodeNotBefore = '' } = machine;
   const { name, creationTimestamp = '' } = node.metadata;
@@ -147,38 +151,74 @@ export function judgeNode<T extends NodeLike>(
   return isUnknown ? notOwn(`is that of a VM that the Machine does not name, ${found}`) : { node };
 }
 
+/** The same, and whether the Node may be written to. */
+export function examineNode<T extends NodeLike>(
+  marks: Pick<Marks, 'nodeMachineLabel'>,
+  seen: T | undefined,
+  machine: NodeOwner,
+  limits: Pick<MachineLimits, 'controlPlaneNodes' | 'clockSkewSeconds'>,
+  rival: Pick<MachineSnapshot, 'providerID'> | undefined,
+): FoundNode<T> {
+  const found = judgeNode(marks, seen, machine, rival);
+  const { node } = found;
+  if (node === undefined) return found;
+  const facts = factsOf(marks, node, machine, limits);
+  const { objection } = standingOf({ name: node.metadata.name, ...node.spec, ...facts }, machine, limits);
+  return { node, facts, ...(objection !== undefined && { objection }) };
+}
+
 /** Labels of Nodes of the control plane. https://kubernetes.io/docs/reference/labels-annotations-taints */
 const controlPlaneLabels = ['node-role.kubernetes.io/control-plane', 'node-role.kubernetes.io/master'];
 
-/**
- * The objections to writing to a Node that counts as the Machine's. One that is older than the Machine and does not name
- * it may be anybody's: whoever makes a Machine chooses its name, and provider IDs are compared without their scopes.
- */
-export function objectionsTo(
+/** What a Node that counts as that of a Machine says of itself. */
+function factsOf(
   { nodeMachineLabel }: Pick<Marks, 'nodeMachineLabel'>,
   node: NodeLike,
   machine: NodeOwner,
-  { controlPlaneNodes, clockSkewSeconds = 0 }: MachineLimits,
-): NodeObjections {
-  const { name, labels, creationTimestamp = '' } = node.metadata;
+  { clockSkewSeconds = 0 }: Pick<MachineLimits, 'clockSkewSeconds'>,
+): NodeFacts {
+  const { labels, creationTimestamp = '' } = node.metadata;
   const isNamed = machineNamedBy(nodeMachineLabel, node, machine) === nameOf(machine);
   const isOlder = Date.parse(creationTimestamp) < Date.parse(machine.createdAt ?? '') - clockSkewSeconds * 1_000;
-  const label = controlPlaneNodes ? undefined : controlPlaneLabels.find((each) => labels?.[each] !== undefined);
-  const forbidden =
-    label !== undefined
-      ? `node ${name} has the label ${label}: if Millwright shall manage Nodes of the control plane, start it with --control-plane-nodes=true`
-      : !isNamed && isOlder
-        ? `node ${name} is older than the Machine and does not name it`
-        : undefined;
-  const unconfirmed = `node ${name} does not name the Machine, and the cloud has not said that it runs on its VM`;
+  const controlPlaneLabel = controlPlaneLabels.find((each) => labels?.[each] !== undefined);
   return {
-    ...(forbidden !== undefined && { forbidden }),
-    ...(!isNamed && !isNamedByCloud({ name, ...node.spec }, machine) && { unconfirmed }),
+    ...(!isNamed && { isUnnamed: true }),
+    ...(isOlder && { isOlder: true }),
+    ...(controlPlaneLabel !== undefined && { controlPlaneLabel }),
   };
 }
 
+/** Whether a Machine may write to a Node that counts as its own. */
+export interface NodeStanding {
+  /** It is the Machine's for certain: it names the Machine, or the cloud has named it. */
+  readonly isOwn: boolean;
+  /** Why nothing may be written to it, for people. Left out: it may be written to. */
+  readonly objection?: string;
+}
+
+/**
+ * The standing of a Node, from facts alone. One that is older than the Machine and does not name it may be anybody's:
+ * whoever makes a Machine chooses its name, and provider IDs are compared without their scopes.
+ */
+export function standingOf(
+  node: Pick<NodeSnapshot, 'name' | 'providerID'> & NodeFacts,
+  machine: Pick<NodeClaim, 'namedByCloud'>,
+  { controlPlaneNodes }: Pick<MachineLimits, 'controlPlaneNodes'>,
+): NodeStanding {
+  const { name, isUnnamed, isOlder, controlPlaneLabel } = node;
+  const isOwn = isUnnamed !== true || isNamedByCloud(node, machine);
+  const against = (why: string) => ({ isOwn, objection: `node ${name} ${why}` });
+  if (controlPlaneLabel !== undefined && !controlPlaneNodes)
+    return against(
+      `has the label ${controlPlaneLabel}: if Millwright shall manage Nodes of the control plane, start it with --control-plane-nodes=true`,
+    );
+  if (isUnnamed && isOlder) return against('is older than the Machine and does not name it');
+  if (!isOwn) return against('does not name the Machine, and the cloud has not said that it runs on its VM');
+  return { isOwn };
+}
+
 /** Whether the cloud has named a Node: by its provider ID, or where one of the two has none by its name. */
-export function isNamedByCloud(
+function isNamedByCloud(
   { name, providerID }: Pick<NodeSnapshot, 'name' | 'providerID'>,
   { namedByCloud: named }: Pick<NodeClaim, 'namedByCloud'>,
 ): boolean {
@@ -196,14 +236,9 @@ export function claimToLeft(claim: NodeClaim, nodeName: string): NodeClaim {
   return { ...claim, ...(namedByCloud.providerID !== undefined && { providerID: namedByCloud.providerID }) };
 }
 
-/** Why nothing is written to a Node; undefined: it may be written to. */
-export function objectionOf({ forbidden, unconfirmed }: NodeObjections): string | undefined {
-  return forbidden ?? unconfirmed;
-}
-
 /** The Node of a Machine, if there is one that may be written to. */
-export function writableNode<T extends NodeLike>(found: FoundNode<T>): T | undefined {
-  return objectionOf(found) === undefined ? found.node : undefined;
+export function writableNode<T extends NodeLike>({ node, objection }: FoundNode<T>): T | undefined {
+  return objection === undefined ? node : undefined;
 }
 
 /**
@@ -233,8 +268,8 @@ function machineNamedBy(label: string, { metadata }: NodeLike, { namespace }: Ma
 
 /** The Node of this Machine as it was found. */
 export function toNodeView(marks: Marks, found: FoundNode<NodeLike>, machine: MachineName): NodeView {
-  const { node, notOwn, ...objections } = found;
-  if (node !== undefined) return { state: 'present', ...toNodeSnapshot(marks, node, machine), ...objections };
+  const { node, notOwn, facts } = found;
+  if (node !== undefined) return { state: 'present', ...toNodeSnapshot(marks, node, machine), ...facts };
   return { state: 'absent', ...(notOwn !== undefined && { notOwn }) };
 }
 
@@ -247,8 +282,7 @@ export function toNodeViewOf(
 ): NodeView {
   const { namespace = '', name } = machine.metadata;
   const view = toNodeView(marks, found, { namespace, name });
-  const isLeft = view.state === 'present' && (view.deleting || view.forbidden !== undefined);
-  if (found.node === undefined || view.state !== 'present' || isLeft) return view;
+  if (found.node === undefined || view.state !== 'present' || view.deleting) return view;
   return toNodePatch(machine, found.node, source) === undefined ? view : { ...view, outdated: true };
 }
 

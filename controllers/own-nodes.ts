@@ -1,12 +1,12 @@
 /** Tells the Nodes of Machines from those of others, by the caches. */
-import { type FoundNode, judgeNode, objectionsTo, rivalFor } from '../api/node.ts';
+import { examineNode, type FoundNode, rivalFor } from '../api/node.ts';
 import type { KubeObject } from '../api/objects.ts';
 import type { Node } from '../kube/core.ts';
 import type { ControllerContext } from './controller.ts';
 
 export type Caches = Pick<ControllerContext, 'watches' | 'dialect' | 'defaults'>;
 
-/** A Node of the name that a Machine stores, if it is that of the Machine, and the objections to writing to it. */
+/** A Node of the name that a Machine stores, if it is that of the Machine, and whether it may be written to. */
 export function judgeSeen(
   { watches, dialect: { marks, machine: of }, defaults }: Caches,
   machine: KubeObject,
@@ -16,6 +16,5 @@ export function judgeSeen(
   const seeker = { ...of.toSnapshot(machine, defaults), namespace, name };
   const rivalName = rivalFor(marks, node, seeker);
   const rival = rivalName === undefined ? undefined : watches.machines.get({ namespace, name: rivalName });
-  const found = judgeNode(marks, node, seeker, rival && of.toSnapshot(rival, defaults));
-  return found.node ? { ...found, ...objectionsTo(marks, found.node, seeker, defaults) } : found;
+  return examineNode(marks, node, seeker, defaults, rival && of.toSnapshot(rival, defaults));
 }

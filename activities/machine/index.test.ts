@@ -138,7 +138,7 @@ describe('observeMachine', () => {
         managed: false,
         conditions: { Ready: 'True' },
         startingUp: false,
-        unconfirmed: expect.stringContaining('does not name the Machine'),
+        isUnnamed: true,
       },
     });
   });
@@ -518,7 +518,7 @@ describe('syncNode', () => {
   it('marks a node that is as it was seen without reading it', async () => {
     const { node, ref, seen } = await pair([ready]);
     const target: KubeClient = Object.create(client, { find: { value: () => Promise.reject(new Error('a read')) } });
-    const seenNode = toNodeView(gardener.marks, { node, unconfirmed: 'x' }, ref);
+    const seenNode = toNodeView(gardener.marks, { node, facts: { isUnnamed: true } }, ref);
     expect(await createActivities(client, target).syncNode(ref, seen, running, seenNode)).toMatchObject({
       machine: { phase: 'Running' },
       node: { state: 'present', managed: true },
@@ -899,9 +899,10 @@ describe('removeNode', () => {
   it('leaves its own node alone where that is of the control plane, also as it was seen', async () => {
     const machine = await newMachine();
     const ref = refOf(machine);
-    const of = { [labels.machineName]: ref.name, 'node-role.kubernetes.io/control-plane': '' };
+    const controlPlaneLabel = 'node-role.kubernetes.io/control-plane';
+    const of = { [labels.machineName]: ref.name, [controlPlaneLabel]: '' };
     const node = await newNode({ labels: of, finalizers: [finalizers.node] });
-    const seen = toNodeView(gardener.marks, { node, forbidden: 'x' }, ref);
+    const seen = toNodeView(gardener.marks, { node, facts: { controlPlaneLabel } }, ref);
     await activities.removeNode(ref, node.metadata.name, claimOf(machine), seen);
     expect(await client.get(nodes, node.metadata)).toEqual(node);
   });

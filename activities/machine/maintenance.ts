@@ -6,7 +6,7 @@ import { type DuePlan, maintenanceDue, planMaintenance } from '../../api/mainten
 import type { MachineLimits, MachineSnapshot, MaintenanceDue, MaintenancePurpose } from '../../api/model/machine.ts';
 import type { NodeView } from '../../api/model/node.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
-import { type FoundNode, objectionOf, toNodeViewOf } from '../../api/node.ts';
+import { type FoundNode, toNodeViewOf } from '../../api/node.ts';
 import type { KubeObject } from '../../api/objects.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { type Node, nodes } from '../../kube/core.ts';
@@ -141,7 +141,7 @@ export function createMaintenanceActivities(deps: MaintenanceDeps) {
     const planFor = (machine: KubeObject, node: Node | undefined) => planOf(moment, { machine, node }, drain);
     let machine: KubeObject | undefined = seen.machine;
     let { node } = seen;
-    const isLeft = objectionOf(seen) !== undefined;
+    const isLeft = seen.objection !== undefined;
     if (plan.isEnd && !isLeft) node = await writeNode(node, (live) => planFor(seen.machine, live));
     const toMachine = (live: KubeObject) => planFor(live, node)?.machine;
     const toStatus = (live: KubeObject) => planFor(live, node)?.status;

@@ -7,9 +7,8 @@ import type { ObjectRef } from '../../api/model/ref.ts';
 import { names } from '../../api/names.ts';
 import {
   type FoundNode,
-  isNamedByCloud,
   type NodeClaim,
-  objectionOf,
+  standingOf,
   toNodeSnapshot,
   toNodeView,
   toNodeViewOf,
@@ -40,7 +39,7 @@ export interface MarkedNode extends FoundNode<Node> {
 }
 
 export function createNodeActivities(deps: NodeDeps) {
-  const { target, findOutage } = deps;
+  const { target, defaults, findOutage } = deps;
   const ownNodes = createOwnNodes(deps);
 
   return {
@@ -147,7 +146,8 @@ export function createNodeActivities(deps: NodeDeps) {
      * @param seen the Node of the Machine as it was seen: one that was marked as ours is known by its UID, and not read
      */
     async removeNode(ref: ObjectRef, name: string, claim: NodeClaim, seen?: NodeView): Promise<true> {
-      if (seen?.state === 'present' && seen.managed && seen.name === name && objectionOf(seen) === undefined) {
+      const isKnown = seen?.state === 'present' && seen.managed && seen.name === name;
+      if (isKnown && standingOf(seen, claim, defaults).objection === undefined) {
         try {
           await deleteNode(ref, name, seen.uid);
           return true;
@@ -205,8 +205,7 @@ export function createNodeActivities(deps: NodeDeps) {
   /** Marks a Node that is still as it was seen, without reading it. undefined: it has to be read. */
   async function markSeenNode(ref: ObjectRef, machine: ClaimingMachine, seen: NodeView): Promise<Node | undefined> {
     if (seen.state !== 'present' || seen.managed || seen.deleting) return undefined;
-    const isClear = seen.unconfirmed !== undefined && seen.forbidden === undefined && isNamedByCloud(seen, machine);
-    if (!isClear) return undefined;
+    if (seen.isUnnamed !== true || standingOf(seen, machine, defaults).objection !== undefined) return undefined;
     const { name, uid, resourceVersion } = seen;
     try {
       return (await patchMarks(ref, machine, name, { uid, resourceVersion })) ?? undefined;

@@ -4,18 +4,20 @@
 export type ConditionStatuses = Readonly<Record<string, string>>;
 
 /**
- * Why nothing is written to a Node that a Machine names, for people. Who may edit Machines and no Nodes can write any
- * Node into a Machine.
+ * What speaks against writing to a Node that a Machine names: who may edit Machines and no Nodes can write any Node into
+ * a Machine. `standingOf` in api/node.ts judges it.
  */
-export interface NodeObjections {
-  /** Whoever the Node belongs to: `node x has the label y`. Only a person can change that. Left out: it may be written to. */
-  readonly forbidden?: string;
-  /** It does not name the Machine: nothing is written until the cloud has named it. Left out: it names the Machine. */
-  readonly unconfirmed?: string;
+export interface NodeFacts {
+  /** Neither its annotation nor its label names the Machine. */
+  readonly isUnnamed?: true;
+  /** It is older than the Machine, by more than clocks may differ. */
+  readonly isOlder?: true;
+  /** The label that says that it belongs to the control plane. */
+  readonly controlPlaneLabel?: string;
 }
 
 /** What decisions about a machine need of its Node. */
-export interface NodeSnapshot extends NodeObjections {
+export interface NodeSnapshot extends NodeFacts {
   readonly uid: string;
   readonly resourceVersion: string;
   readonly name: string;

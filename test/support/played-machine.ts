@@ -20,7 +20,7 @@ import type {
 import type { NodeSnapshot, NodeView } from '../../api/model/node.ts';
 import type { Place, SourceSnapshot } from '../../api/model/source.ts';
 import { drainTaskQueue, providerTaskQueue } from '../../api/names.ts';
-import { isNamedByCloud } from '../../api/node.ts';
+import { standingOf } from '../../api/node.ts';
 import type {
   DeleteVmRequest,
   EnsureVmRequest,
@@ -473,12 +473,16 @@ function playCluster(
     syncNode: noted('syncNode', (_ref, claim, report) => {
       cluster.synced.push(report);
       if (cluster.node.state === 'present') {
-        const { outdated, unconfirmed, ...rest } = cluster.node;
+        const { outdated, isUnnamed, ...rest } = cluster.node;
         const isOutdated = outdated && (cluster.isTemplateRefused || cluster.drops.includes('node.outdated'));
-        const isUnconfirmed = unconfirmed !== undefined && !isNamedByCloud(rest, claim);
-        const isLeftAlone = isUnconfirmed || rest.forbidden !== undefined;
+        const isLeftAlone = standingOf(cluster.node, claim, claim.limits).objection !== undefined;
         const managed = rest.managed || (!isLeftAlone && !cluster.drops.includes('node.managed'));
-        cluster.node = { ...rest, managed, ...(isOutdated && { outdated }), ...(isUnconfirmed && { unconfirmed }) };
+        cluster.node = {
+          ...rest,
+          managed,
+          ...(isOutdated && { outdated }),
+          ...(!managed && isUnnamed && { isUnnamed }),
+        };
       }
       const { machine, node } = cluster;
       const { conditions } = node.state === 'present' ? node : machine;

@@ -2,14 +2,14 @@
 import { patched } from '@temporalio/workflow';
 import { isHealthy } from '../../api/attention.ts';
 import type { MachineLimits, MachineSnapshot, MachineStage } from '../../api/model/machine.ts';
-import type { NodeObjections, NodeSnapshot } from '../../api/model/node.ts';
-import { claimToLeft, isNamedByCloud, type NodeClaim } from '../../api/node.ts';
+import type { NodeSnapshot } from '../../api/model/node.ts';
+import { claimToLeft, type NodeClaim, type NodeStanding, standingOf } from '../../api/node.ts';
 import { kubernetes, kubernetesSteps } from './kubernetes.ts';
 import { putNode, setMachine } from './observe.ts';
 import { showSearchAttributes } from './progress.ts';
 import { isHeld, noteWrite } from './repeats.ts';
 import { type Facts, withContext } from './report.ts';
-import { creationDeadlineMs, type MachineState } from './state.ts';
+import { creationDeadlineMs, type MachineState, type NodeQuestion } from './state.ts';
 import { throwIfCancelled, untilAnswered } from './wait.ts';
 
 /**
@@ -24,26 +24,35 @@ export function isJoinable(state: MachineState): boolean {
   const isUnnamed =
     namedByCloud?.nodeName === undefined && (namedByCloud === undefined || node.providerID === undefined);
   return (
-    (isOwn(state) || (isUnnamed && Date.now() >= creationDeadlineMs(state))) &&
+    (standing(state).isOwn || (isUnnamed && Date.now() >= creationDeadlineMs(state))) &&
     isHealthy(node, machine.limits.nodeConditions)
   );
 }
 
-/** Why nothing may be written to the Node; undefined: it may, or there is none. */
+/** The standing of the Node, and where nothing may be written to it what the cloud has said last. */
+export type Standing = NodeStanding & Pick<NodeQuestion, 'denial' | 'failure'>;
+
+/**
+ * Whether the Node may be written to, from what it says itself and what the cloud has said. One that cannot be read is
+ * judged as it was when it could. If the cloud has denied it, only a read may say so again.
+ */
+export function standing(state: MachineState): Standing {
+  const { node, nodeQuestion, machine } = state;
+  const { objection, denial, failure } = nodeQuestion ?? {};
+  const answer = { ...(denial !== undefined && { denial }), ...(failure !== undefined && { failure }) };
+  if (node.state === 'present') {
+    const { isUnnamed, isOlder, controlPlaneLabel } = node;
+    const hasFacts = (isUnnamed ?? isOlder ?? controlPlaneLabel) !== undefined;
+    if (!hasFacts || !patched('nodes-that-are-left-alone')) return { isOwn: true };
+    return { ...standingOf(node, state, machine.limits), ...answer };
+  }
+  const isHeld = node.state === 'unknown' && objection !== undefined && denial === undefined;
+  return { isOwn: false, ...(isHeld && { objection, ...answer }) };
+}
+
+/** Why nothing may be written to the Node, for people; undefined: it may, or there is none. */
 export function objectionTo(state: MachineState): string | undefined {
-  const { forbidden, unconfirmed } = objectionsTo(state);
-  return forbidden ?? (isOwn(state) ? undefined : unconfirmed);
-}
-
-/** Whether the Node is the Machine's for certain: it names the Machine, or the cloud has named it. */
-export function isOwn(state: MachineState): boolean {
-  const { node } = state;
-  return node.state === 'present' && (objectionsTo(state).unconfirmed === undefined || isNamedByCloud(node, state));
-}
-
-function objectionsTo({ node }: MachineState): NodeObjections {
-  const hasAny = node.state === 'present' && (node.forbidden ?? node.unconfirmed) !== undefined;
-  return hasAny && patched('nodes-that-are-left-alone') ? node : {};
+  return standing(state).objection;
 }
 
 /** What a step may say of the Machine and its Node. */

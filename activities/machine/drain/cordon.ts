@@ -3,7 +3,7 @@ import type { Marks } from '../../../api/dialect.ts';
 import { dialectOf } from '../../../api/dialects.ts';
 import type { MaintenancePurpose } from '../../../api/model/machine.ts';
 import type { ObjectRef } from '../../../api/model/ref.ts';
-import { type NodeClaim, objectionOf } from '../../../api/node.ts';
+import type { NodeClaim } from '../../../api/node.ts';
 import { toKubernetesTime } from '../../../api/time.ts';
 import { type Node, nodes } from '../../../kube/core.ts';
 import { isConflict, isInvalid, isNotFound } from '../../../kube/errors.ts';
@@ -63,10 +63,9 @@ export async function cordon(
  */
 export async function findNode(deps: OwnNodeDeps, request: Cordon, signal: AbortSignal): Promise<Node | undefined> {
   const { ref, nodeName } = request;
-  const found = await createOwnNodes(deps).find({ ...request, ...ref }, nodeName, { signal });
-  const objection = objectionOf(found);
+  const { node, objection } = await createOwnNodes(deps).find({ ...request, ...ref }, nodeName, { signal });
   if (objection !== undefined) throw new ProviderError('FailedPrecondition', objection);
-  return found.node;
+  return node;
 }
 
 /** undefined where the object has another UID than the patch. */

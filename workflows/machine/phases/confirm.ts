@@ -6,7 +6,7 @@ import { vmOf } from '../../../api/provider-id.ts';
 import type { Failure } from '../../calls/failure.ts';
 import { ensureVm } from '../../calls/provider.ts';
 import { kubernetes } from '../kubernetes.ts';
-import { isOwn, objectionTo } from '../node.ts';
+import { objectionTo, standing } from '../node.ts';
 import { done, isPastCreation, type PhaseOutcome, retryPauseMs } from '../outcome.ts';
 import { show } from '../progress.ts';
 import { report } from '../report.ts';
@@ -29,14 +29,18 @@ export async function confirm(state: MachineState): Promise<PhaseOutcome> {
 
 /** Whether nothing may be written to the Node, and neither the cloud was asked lately nor people were told why. */
 export function isQuestionDue(state: MachineState): boolean {
-  if (objectionTo(state) === undefined || (!isOwn(state) && !isPastCreation(state.machine.stage))) return false;
-  const { nodeQuestion } = state;
+  const { isOwn, objection } = standing(state);
+  const { node, nodeQuestion, machine } = state;
+  if (node.state !== 'present' || objection === undefined || (!isOwn && !isPastCreation(machine.stage))) return false;
   return nodeQuestion?.about !== aboutOf(state) || Date.now() >= nodeQuestion.untilMs;
 }
 
 /** What an answer does not count for is asked anew. A deletion asks in any case. */
-function aboutOf({ machine: { providerID, nodeName, deletingSince }, node }: MachineState): string {
-  return JSON.stringify([providerID, nodeName, deletingSince, node.state === 'present' && [node.uid, node.forbidden]]);
+function aboutOf(state: MachineState): string {
+  const { machine, node } = state;
+  const { providerID, nodeName, deletingSince } = machine;
+  const uid = node.state === 'present' && node.uid;
+  return JSON.stringify([providerID, nodeName, deletingSince, uid, objectionTo(state)]);
 }
 
 /** Asks the cloud where that is due, and says on a Machine that stays why its Node is left alone. */
@@ -44,7 +48,7 @@ export async function settle(state: MachineState): Promise<void> {
   if (state.node.state === 'present' && objectionTo(state) === undefined) delete state.nodeQuestion;
   if (!isQuestionDue(state)) return;
   const about = aboutOf(state);
-  const answer = isOwn(state) ? {} : await ask(state);
+  const answer = standing(state).isOwn ? {} : await ask(state);
   const objection = objectionTo(state);
   if (objection === undefined) {
     delete state.nodeQuestion;
@@ -73,7 +77,7 @@ async function ask(state: MachineState): Promise<Pick<NodeQuestion, 'denial' | '
   if ('code' in answer) return answer.code === 'NotFound' ? { denial: answer.message } : { failure: answer };
   noteNames(state, answer);
   const { node, machine } = state;
-  if (isOwn(state) || node.state !== 'present') return {};
+  if (standing(state).isOwn || node.state !== 'present') return {};
   const { providerID, nodeName } = answer;
   if (machine.providerID !== undefined && vmOf(providerID) !== vmOf(machine.providerID))
     return { denial: `the VM of the Machine is ${providerID}` };

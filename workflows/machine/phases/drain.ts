@@ -2,7 +2,7 @@
 import { isActivityFailure, toFailure } from '../../calls/failure.ts';
 import { commandLine } from '../../command-line.ts';
 import { kubernetes } from '../kubernetes.ts';
-import { claimOf, nodeNameOf, objectionTo } from '../node.ts';
+import { claimOf, nodeNameOf, objectionTo, type Standing, standing } from '../node.ts';
 import { again, done, type PhaseOutcome, retryPauseMs, waitFor } from '../outcome.ts';
 import { type Activity, forgetError, show } from '../progress.ts';
 import { findRemedy, report, reportRefusal } from '../report.ts';
@@ -24,10 +24,8 @@ export async function drain(state: MachineState): Promise<PhaseOutcome> {
   if (state.drained || state.skipDrain || nodeName === undefined || node.state === 'absent') return done;
   if ((await findVmOwner(state, 'drain')) !== undefined) return done;
   await settle(state);
-  const { denial, objection: known } = state.nodeQuestion ?? {};
-  // One that cannot be read is held as before. If the cloud has denied it, only a read may say so again.
-  const objection = objectionTo(state) ?? (node.state === 'unknown' && denial === undefined ? known : undefined);
-  if (objection !== undefined) return denial === undefined ? hold(state, objection) : done;
+  const { objection, denial, failure } = standing(state);
+  if (objection !== undefined) return denial === undefined ? hold(state, objection, failure) : done;
 
   const force = isForceWanted(state);
   const unblock = `\`${commandLine('drain --force', state.ref)}\` deletes the pods, and \`--skip\` instead of \`--force\` leaves them.`;
@@ -62,10 +60,9 @@ export async function drain(state: MachineState): Promise<PhaseOutcome> {
 }
 
 /** A Node that may be the Machine's, and that nobody may drain, keeps its VM. */
-async function hold(state: MachineState, objection: string): Promise<PhaseOutcome> {
+async function hold(state: MachineState, objection: string, failure: Standing['failure']): Promise<PhaseOutcome> {
   const { nodeQuestion, ref } = state;
-  const { failure, untilMs = 0 } = nodeQuestion ?? {};
-  const restMs = untilMs - Date.now();
+  const restMs = (nodeQuestion?.untilMs ?? 0) - Date.now();
   const pauseMs = failure === undefined || restMs <= 0 ? longestQuestionMs : restMs;
   const skip = `\`${commandLine('drain --skip', ref)}\` deletes the VM with its pods, and leaves the Node.`;
   const remedy = failure && findRemedy(state, failure.blockedOn);

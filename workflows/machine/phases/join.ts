@@ -7,10 +7,10 @@ import { kubernetes } from '../kubernetes.ts';
 import {
   isJoinable,
   isOutdated,
-  isOwn,
   isSyncHeld,
   nameNode,
   removeUserData,
+  standing,
   syncNode,
   unhealthyConditions,
 } from '../node.ts';
@@ -120,7 +120,7 @@ function waitReason(state: MachineState): string {
   const { machine, node, isUninitialized } = state;
   if (isUninitialized) return 'the cloud to set up the VM';
   if (machine.limits.hasNoNode) return 'the VM to run';
-  if (node.state === 'present' && !isOwn(state)) return `the cloud to say whose node ${node.name} is`;
+  if (node.state === 'present' && !standing(state).isOwn) return `the cloud to say whose node ${node.name} is`;
   if (node.state === 'present') {
     const isHealthyByNow = isHealthy(node, machine.limits.nodeConditions);
     return isHealthyByNow && node.startingUp

@@ -1,5 +1,5 @@
 /** What the Node of a running machine lacks of what its Machine wants it to have. */
-import { objectionTo } from '../node.ts';
+import { type Standing, standing } from '../node.ts';
 import type { PhaseOutcome } from '../outcome.ts';
 import { again } from '../outcome.ts';
 import type { Activity } from '../progress.ts';
@@ -27,8 +27,8 @@ export async function reportLack(state: MachineState, lack: string | undefined):
 /** Blocked on a correction while nothing may be written to the Node, or it lacks something. */
 export function running(state: MachineState, lack: string | undefined): Activity {
   const { deployment } = state;
-  const objection = objectionTo(state);
-  if (objection !== undefined) return leavingAlone(state, objection);
+  const { objection, ...said } = standing(state);
+  if (objection !== undefined) return leavingAlone(state, objection, said);
   if (lack === undefined) return { doing: 'running' };
   const where = deployment === undefined ? 'of the Machine' : `in the template of MachineDeployment ${deployment}`;
   return {
@@ -40,8 +40,11 @@ export function running(state: MachineState, lack: string | undefined): Activity
 }
 
 /** While nothing may be written to the Node. */
-function leavingAlone(state: MachineState, objection: string): Activity {
-  const { denial, failure } = state.nodeQuestion ?? {};
+function leavingAlone(
+  state: MachineState,
+  objection: string,
+  { denial, failure }: Omit<Standing, 'objection'>,
+): Activity {
   const common = { doing: 'running', waitingFor: `permission to mark its node: ${objection}` };
   if (denial !== undefined) return { ...common, blockedOn: 'MachineSpec', unblock: `${correctIt}.` };
   if (failure === undefined) return common;
