@@ -133,6 +133,25 @@ describe('many orphans', () => {
   });
 });
 
+describe('a VM whose tags of the class a person has taken away', () => {
+  it('[invariant 4] stays, and what belongs to it waits for a person', async () => {
+    millwright = await startInstallation({ flags: quickSweeps });
+    const { namespace } = millwright;
+    await makeVm(millwright, 'kept', { uid: 'lost', tags: {}, partTags: { cluster: namespace } });
+    await untilOld(millwright);
+    const before = await resourceIds(millwright);
+    const [vm] = await millwright.cloud.vms();
+
+    const { code, output } = await heldSweep(millwright);
+    expect([code, output]).toEqual([1, expect.stringContaining(`/${vm?.id} has it`)]);
+    await untilListed('Running', 1);
+    const named = before.find((id) => output.includes(` ${id} kept `))!;
+    expect((await approve(millwright, named)).report?.groups[0]?.failedCount).toBeGreaterThan(0);
+
+    expect(await resourceIds(millwright)).toEqual(before);
+  });
+});
+
 describe('Machines that are missing', () => {
   it('[mcm 89 partly] [invariant 4] cost no VM when they were lost, and none when they are restored under other UIDs', async () => {
     millwright = await startInstallation({ flags: quickSweeps });

@@ -265,7 +265,7 @@ describe('millwright sweep', () => {
     const orphan = await makeVm(millwright, 'orphan', { uid: deleted.uid });
     const untagged = await makeVm(millwright, 'untagged-orphan');
     const leaked = await leak('00000000-0000-4000-8000-000000000009');
-    const asMcm = { hasTaggedParts: true };
+    const asMcm = { partTags: { cluster: namespace } };
     // Machines as machine-controller-manager leaves them. Nothing is made for them, as their class is gone.
     const spec = { class: { kind: 'MachineClass', name: 'gone' } };
     await millwright.createMachine('mcm-named', { ...spec, providerID: await makeVm(millwright, 'other-name', asMcm) });

@@ -403,6 +403,22 @@ const ofWorkflows: readonly Mutant[] = [
     tests: ['workflows/orphansweep/sweep.test.ts'],
   },
   {
+    id: 'vm-that-is-not-listed',
+    file: 'workflows/orphansweep/remove.ts',
+    text: 'if (!hasVm && patched(withoutVmPatch)) {',
+    replacement: 'if (hasVm && patched(withoutVmPatch)) {',
+    breaks: 'A sweep deletes a healthy VM with its disk, because the cloud did not list the VM.',
+    tests: ['workflows/orphansweep/sweep.test.ts'],
+  },
+  {
+    id: 'disk-of-a-vm-that-is-not-listed',
+    file: 'workflows/orphansweep/doubts.ts',
+    text: '({ resources }) => !resources.some(isVm) && resources.some(',
+    replacement: '({ resources }) => resources.some(isVm) && resources.some(',
+    breaks: 'A sweep deletes the port of a healthy VM without asking anybody, because the cloud did not list the VM.',
+    tests: ['workflows/orphansweep/sweep.test.ts'],
+  },
+  {
     id: 'doubt-of-last-look',
     file: 'workflows/orphansweep/remove.ts',
     text: 'isApproved ? new Map<string, Orphan>() : await doubtOrphans(sweep, left)',

@@ -14,8 +14,8 @@ export const quickSweeps = ['--orphan-confirm-after', '1s', '--orphan-minimum-ag
 interface VmOptions {
   readonly uid?: string;
   readonly tags?: Record<string, string>;
-  /** Whether its disk, NIC and address have its tags. Default: with a UID. */
-  readonly hasTaggedParts?: boolean;
+  /** Tags of its disk, NIC and address, without the UID. Default: with a UID those of the VM, else none. */
+  readonly partTags?: Record<string, string>;
   /** Whether it registers a Node: then a sweep holds it. */
   readonly joins?: boolean;
 }
@@ -28,12 +28,17 @@ interface VmOptions {
 export async function makeVm(
   { cloud, namespace }: Installation,
   name: string,
-  { uid, tags = { cluster: namespace }, hasTaggedParts = uid !== undefined, joins = false }: VmOptions = {},
+  {
+    uid,
+    tags = { cluster: namespace },
+    partTags = uid === undefined ? undefined : tags,
+    joins = false,
+  }: VmOptions = {},
 ): Promise<string> {
-  const all = uid === undefined ? tags : { ...tags, [names.machineUid]: uid };
+  const ofMachine = uid === undefined ? {} : { [names.machineUid]: uid };
   const body = {
     ...{ token: `of-${name}`, name, region: 'here', machineType: 'small' as const, userData: 'none' },
-    ...{ tags: all, partTags: hasTaggedParts ? all : undefined },
+    ...{ tags: { ...tags, ...ofMachine }, partTags: partTags && { ...partTags, ...ofMachine } },
     node: joins ? { labels: {}, taints: [] } : null,
   };
   const vm = await createVm({ endpoint: cloud.url, token: plainSecret.token }, body, AbortSignal.timeout(10_000));

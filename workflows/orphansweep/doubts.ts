@@ -2,7 +2,7 @@
 import { patched } from '@temporalio/workflow';
 import type { AskedOrphan, ListedResource } from '../../api/model/sweep.ts';
 import { inPortions } from '../../api/payloads.ts';
-import type { Orphan, SweepPlan } from './plan.ts';
+import { type Orphan, type SweepPlan, withoutVmPatch } from './plan.ts';
 import { kubernetes, type Sweep, untilAnswered } from './progress.ts';
 
 /** Most orphans that are asked about in one call. */
@@ -23,7 +23,7 @@ export async function withDoubts(sweep: Sweep, { kind, groups }: SweepPlan): Pro
 
 /** Those of these orphans that something speaks for, by their keys. */
 export async function doubtOrphans(sweep: Sweep, orphans: readonly Orphan[]): Promise<ReadonlyMap<string, Orphan>> {
-  const doubted = new Map<string, Orphan>();
+  const doubted = new Map(attachedWithoutVm(orphans).map((orphan) => [orphan.key, orphan]));
   const vms = orphans.filter(({ resources }) => resources.some(isVm));
   if (vms.length === 0 || !patched('doubts-about-an-orphan')) return doubted;
   for (const asked of inPortions(vms, maxAsked, toAsked)) {
@@ -34,6 +34,23 @@ export async function doubtOrphans(sweep: Sweep, orphans: readonly Orphan[]): Pr
     }
   }
   return doubted;
+}
+
+/**
+ * Orphans without a VM of which one has something: the cloud did not list it, or a person has taken its tags away so that
+ * it stays.
+ */
+function attachedWithoutVm(orphans: readonly Orphan[]): Orphan[] {
+  const attached = orphans.filter(
+    ({ resources }) => !resources.some(isVm) && resources.some(({ attachedTo }) => attachedTo !== undefined),
+  );
+  if (attached.length === 0 || !patched(withoutVmPatch)) return [];
+  return attached.map((orphan) => ({
+    ...orphan,
+    resources: orphan.resources.map(({ attachedTo, ...resource }) =>
+      attachedTo === undefined ? resource : { ...resource, attachedTo, doubts: [`the VM ${attachedTo} has it`] },
+    ),
+  }));
 }
 
 function isVm({ kind }: ListedResource): boolean {

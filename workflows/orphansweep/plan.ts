@@ -51,6 +51,9 @@ export interface JudgedLook {
   readonly unattributed: readonly ListedResource[];
 }
 
+/** Patch of what is deleted of an orphan without a VM, and when. */
+export const withoutVmPatch = 'orphans-without-a-vm';
+
 /** What a resource goes with: all that has its UID. Without one, itself. */
 export function keyOf({ uid, id }: Pick<ListedResource, 'uid' | 'id'>): string {
   return uid === undefined ? `id ${id}` : `uid ${uid}`;

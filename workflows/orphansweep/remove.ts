@@ -3,11 +3,12 @@ import { patched, sleep } from '@temporalio/workflow';
 import type { ListedResource, SweepNotice } from '../../api/model/sweep.ts';
 import type { DeleteVmRequest } from '../../api/provider.ts';
 import { readVmDeletion } from '../calls/answers.ts';
+import type { Failure } from '../calls/failure.ts';
 import { concurrency, inParallel } from '../calls/parallel.ts';
 import { doubtOrphans } from './doubts.ts';
 import { ask, cloudOf, type Group, type Removal, scopeOf } from './groups.ts';
 import { withoutMachine } from './ownership.ts';
-import { judge, type Orphan, surplusKeyOf } from './plan.ts';
+import { judge, type Orphan, surplusKeyOf, withoutVmPatch } from './plan.ts';
 import { recordNotices, type Sweep, show } from './progress.ts';
 
 export interface RemovalOptions {
@@ -63,48 +64,61 @@ const askPauseMs = 5_000;
 const maxAsks = 12;
 
 async function removeOne(sweep: Sweep, group: Group, orphan: Orphan, removal: Removal): Promise<SweepNotice[]> {
-  const [source] = group.sources;
-  const request = { ...scopeOf(source), ...toDeletion(orphan, sweep.input.namespace), outcomeUnknown: false };
-  const { object } = source;
+  const { object } = group.sources[0];
+  let isGone = true;
+  let failure: Failure | undefined;
+  for (const target of toDeletions(orphan, sweep.input.namespace)) {
+    const deletion = await deleteTarget(group, target);
+    if ('code' in deletion) failure ??= deletion;
+    else isGone &&= deletion.state === 'gone';
+  }
+  if (failure !== undefined) {
+    removal.failed.push({ orphan, failure });
+    show(sweep, { failed: sweep.progress.failed + 1 });
+    const note = `could not delete ${nameOf(orphan)}, which ${whyOf(orphan, 'has')}: ${failure.message}`;
+    return [{ object, reason: 'OrphanNotDeleted', note }];
+  }
+  (isGone ? removal.deleted : removal.deleting).push(orphan);
+  show(sweep, { deleted: sweep.progress.deleted + 1 });
+  const isSaidGone = isGone || !patched('orphans-that-are-not-gone');
+  const note = `${isSaidGone ? 'deleted' : 'the cloud is still deleting'} ${nameOf(orphan)}, which ${whyOf(orphan, 'had')}`;
+  return [{ object, reason: 'OrphanDeleted', note }];
+}
+
+type Target = Pick<DeleteVmRequest, 'machine' | 'providerID' | 'only'>;
+
+/** Asks until the cloud is done, or for a minute. */
+async function deleteTarget({ sources: [source], provider }: Group, target: Target) {
+  const request = { ...scopeOf(source), ...target, outcomeUnknown: false };
   for (let asks = 1; ; asks += 1) {
-    const { answer, failure } = await ask(group.provider, () => cloudOf(group.provider).deleteVm(request));
+    const { answer, failure } = await ask(provider, () => cloudOf(provider).deleteVm(request));
     const deletion = failure ?? readVmDeletion(answer);
-    if ('code' in deletion) {
-      removal.failed.push({ orphan, failure: deletion });
-      show(sweep, { failed: sweep.progress.failed + 1 });
-      const note = `could not delete ${nameOf(orphan)}, which ${whyOf(orphan, 'has')}: ${deletion.message}`;
-      return [{ object, reason: 'OrphanNotDeleted', note }];
-    }
-    if (deletion.state === 'deleting' && asks < maxAsks) {
-      await sleep(askPauseMs, { summary: 'next question whether it is gone' });
-      continue;
-    }
-    (deletion.state === 'gone' ? removal.deleted : removal.deleting).push(orphan);
-    show(sweep, { deleted: sweep.progress.deleted + 1 });
-    const isGone = deletion.state === 'gone' || !patched('orphans-that-are-not-gone');
-    const note = `${isGone ? 'deleted' : 'the cloud is still deleting'} ${nameOf(orphan)}, which ${whyOf(orphan, 'had')}`;
-    return [{ object, reason: 'OrphanDeleted', note }];
+    if ('code' in deletion || deletion.state === 'gone' || asks >= maxAsks) return deletion;
+    await sleep(askPauseMs, { summary: 'next question whether it is gone' });
   }
 }
 
+/** In which order resources without a VM go: an address cannot before what has it. */
+const partOrder: readonly ListedResource['kind'][] = ['nic', 'port', 'disk', 'ip'];
+
 /**
- * By its UID all that carries it. A VM without one, and a surplus one, by its id alone: a provider that does not know
- * `only` then deletes nothing.
+ * By its UID all that carries it. A VM without one, a surplus one, and what is there without a VM, by the id alone: a
+ * provider that does not know `only` then deletes nothing, and a VM that is not listed stays.
  */
-function toDeletion(
-  { uid, resources, keeper }: Orphan,
-  namespace: string,
-): Pick<DeleteVmRequest, 'machine' | 'providerID' | 'only'> {
+function toDeletions({ uid, resources, keeper }: Orphan, namespace: string): readonly Target[] {
   const leading = leadingOf(resources);
   const name = leading?.name || 'unknown';
-  if (leading !== undefined && (uid === undefined || keeper !== undefined)) {
-    const only = { kind: leading.kind, id: leading.id, ...(uid !== undefined && { uid }) };
+  const toOnly = ({ kind, id }: ListedResource): Target => {
+    const only = { kind, id, ...(uid !== undefined && { uid }) };
     return { machine: { uid: 'none', namespace, name }, only };
-  }
-  return {
-    machine: { uid: uid ?? 'none', namespace, name },
-    ...(leading?.kind === 'vm' && { providerID: leading.id }),
   };
+  if (leading !== undefined && (uid === undefined || keeper !== undefined)) return [toOnly(leading)];
+  const hasVm = leading?.kind === 'vm';
+  if (!hasVm && patched(withoutVmPatch)) {
+    const rank = ({ kind }: ListedResource) => partOrder.indexOf(kind);
+    return resources.toSorted((a, b) => rank(a) - rank(b)).map(toOnly);
+  }
+  return [{ machine: { uid: uid ?? 'none', namespace, name }, ...(hasVm && { providerID: leading.id }) }];
 }
 
 /** The VM, or what is there without one. */

@@ -185,6 +185,25 @@ describe('orphanSweep', () => {
     expect(notices.some(({ note }) => note.includes('vm orphan') && note.includes('and 1 more of its UID'))).toBe(true);
   });
 
+  it('deletes what carries a UID without a VM piece by piece, so that a VM which is not listed stays', async () => {
+    const [ip, nic] = [vm('ip', { kind: 'ip', uid: 'u1' }), vm('nic', { kind: 'nic', uid: 'u1', name: '' })];
+    cloud = [ip, nic];
+    onDelete = ({ only }) => {
+      if (only?.id === 'nic') throw refusal('FailedPrecondition');
+      return 'gone';
+    };
+
+    const { groups } = await sweep();
+
+    const machine = { uid: 'none', namespace: 'n', name: 'ip' };
+    expect(deletions.map((each) => ({ machine: each.machine, only: each.only }))).toEqual([
+      { machine, only: { kind: 'nic', id: 'nic', uid: 'u1' } },
+      { machine, only: { kind: 'ip', id: 'ip', uid: 'u1' } },
+    ]);
+    expect([groups[0]?.failedCount, groups[0]?.deleted.count]).toEqual([2, 0]);
+    expect(cloud).toEqual([nic]);
+  });
+
   it('[mcm 90 partly] [invariant 4 partly] deletes the surplus VM of a Machine alone, and none while the VM of the Machine is not listed as alive', async () => {
     machines = new Set(['u1', 'u2', 'u3', 'u4']);
     keepers = new Map([
@@ -519,6 +538,25 @@ describe('the brake of a sweep', () => {
 
     expect([groups[0]?.error?.code, deletions]).toEqual(['Unauthenticated', []]);
     expect(unanswered).toEqual([expect.stringContaining('could be listed again after approval')]);
+  });
+
+  it('[invariant 4 partly] deletes nothing without approval that a VM has which is not listed, and then not the VM', async () => {
+    const attachedTo = 'c://a/unlisted';
+    cloud = [vm('disk', { kind: 'disk', uid: 'u1', attachedTo }), vm('nic', { kind: 'nic', uid: 'u1' })];
+
+    await start();
+    await untilHeld();
+    expect([await held(), deletions]).toMatchObject([
+      { count: 1, reasons: [`1 orphan may be healthy (disk: the VM ${attachedTo} has it)`] },
+      [],
+    ]);
+    await approve('disk');
+    await handle.result();
+
+    expect(deletions.map(({ machine, only }) => [machine.uid, only?.id])).toEqual([
+      ['none', 'nic'],
+      ['none', 'disk'],
+    ]);
   });
 
   it('counts surplus VMs, and disks by themselves, with the orphans of all groups', async () => {

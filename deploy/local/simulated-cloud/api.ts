@@ -296,8 +296,8 @@ export function toAnswer(vm: StoredVm) {
 }
 
 /** A disk, NIC or address as the API shows it. */
-export function toPartAnswer({ id, kind, name, tags, vm, createdAt }: StoredPart) {
-  return { id, kind, name, tags, ...(vm !== null && { vm }), createdAt: new Date(createdAt).toISOString() };
+export function toPartAnswer({ id, kind, name, tags, vm, leaked, createdAt }: StoredPart) {
+  return { id, kind, name, tags, ...(vm !== null && !leaked && { vm }), createdAt: new Date(createdAt).toISOString() };
 }
 
 /** The addresses of a VM, also those of its Node. */
