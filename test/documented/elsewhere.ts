@@ -78,6 +78,9 @@ export const elsewhere: Readonly<Record<string, Readonly<Record<string, Elsewher
     'kubectl apply': { testedBy: 'deploy/local/demo/tour.ts' },
     'kubectl get machines --watch': { notRun: 'it does not end; test/end-to-end/stuck.test.ts lists machines' },
   },
+  'docs/how-to/unhealthy-machines.md': {
+    'millwright drain': { testedBy: 'test/end-to-end/stuck.test.ts' },
+  },
   'docs/how-to/uninstall.md': {
     'kubectl delete': { testedBy: 'test/end-to-end/class-deletion.test.ts' },
     'millwright uninstall': { testedBy: 'test/end-to-end/uninstall.test.ts' },
