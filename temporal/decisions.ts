@@ -5,7 +5,16 @@
 import { isDeepStrictEqual } from 'node:util';
 import { defaultPayloadConverter, type Payload } from '@temporalio/common';
 import type { Commands } from '../workflows/replay-interceptors.ts';
-import { attributesOf, type HistoryEvent, isCommand, isObject, type Json, textOf } from './history.ts';
+import {
+  attributesOf,
+  type HistoryEvent,
+  isCommand,
+  isObject,
+  type Json,
+  jsonOf,
+  payloadsOf,
+  textOf,
+} from './history.ts';
 
 /** Something that a workflow asked for. */
 export interface Decision {
@@ -166,17 +175,6 @@ function failureOf(type: string): string {
 
 function nameIn(value: Json | undefined, key = 'name'): string {
   return isObject(value) ? textOf(value[key]) : '';
-}
-
-/** The values of `{ payloads: […] }` in a readable history. */
-function payloadsOf(value: Json | undefined): readonly Json[] {
-  const payloads = isObject(value) ? value['payloads'] : undefined;
-  return Array.isArray(payloads) ? payloads.map(jsonOf) : [];
-}
-
-/** null for a payload that is no JSON, such as that of undefined. */
-function jsonOf(payload: Json): Json {
-  return isObject(payload) && 'json' in payload ? (payload['json'] ?? null) : null;
 }
 
 function toAsked(activations: readonly Commands[]): Keyed[][] {

@@ -87,6 +87,17 @@ export function textOf(value: unknown): string {
   return typeof value === 'string' || typeof value === 'number' ? String(value) : '';
 }
 
+/** The values of `{ payloads: […] }`; null for one that is no JSON, such as that of undefined. */
+export function payloadsOf(value: Json | undefined): readonly Json[] {
+  const payloads = isObject(value) ? value['payloads'] : undefined;
+  return Array.isArray(payloads) ? payloads.map(jsonOf) : [];
+}
+
+/** The value of a payload; null for one that is no JSON. */
+export function jsonOf(payload: Json): Json {
+  return isObject(payload) && 'json' in payload ? (payload['json'] ?? null) : null;
+}
+
 /** What an event says besides its type and time. */
 export function attributesOf(event: HistoryEvent): { readonly [key: string]: Json } {
   const attributes = Object.entries(event).find(([key]) => key.endsWith('EventAttributes'))?.[1];

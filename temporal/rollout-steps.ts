@@ -1,5 +1,5 @@
 /** What the workflow of a MachineDeployment did, step by step: from the histories of its runs. Pure. */
-import { attributesOf, type HistoryEvent, isObject, type Json, textOf } from './history.ts';
+import { attributesOf, type HistoryEvent, isObject, type Json, payloadsOf, textOf } from './history.ts';
 
 /** What was read, and what was done then. */
 export interface RolloutStep {
@@ -73,11 +73,4 @@ function addPlan(step: Open, plan: Json | undefined): void {
   step.created = [...step.created, ...created];
   step.deleted = [...step.deleted, ...namesIn(plan['remove'])];
   step.selected = [...step.selected, ...namesIn(isObject(plan['update']) ? plan['update']['select'] : undefined)];
-}
-
-function payloadsOf(value: Json | undefined): readonly (Json | undefined)[] {
-  const payloads = isObject(value) ? value['payloads'] : undefined;
-  return Array.isArray(payloads)
-    ? payloads.map((payload: Json) => (isObject(payload) ? payload['json'] : undefined))
-    : [];
 }

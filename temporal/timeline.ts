@@ -1,6 +1,6 @@
 /** What a machine did, and how long it took: from the histories of its runs. Pure. */
 import { searchAttributes } from '../api/names.ts';
-import { attributesOf, type HistoryEvent, isObject, type Json, textOf } from './history.ts';
+import { attributesOf, type HistoryEvent, isObject, type Json, payloadsOf, textOf } from './history.ts';
 
 /** Where a machine is in its life. `unhealthy`: its Node is, or is missing. `failed`: its owner replaces it. */
 export type LifeStep =
@@ -230,13 +230,6 @@ export function toTimeline(runs: readonly (readonly HistoryEvent[])[]): Timeline
     }
   }
   return { steps, calls, waits, isGone };
-}
-
-function payloadsOf(value: Json | undefined): readonly Json[] {
-  const payloads = isObject(value) ? value['payloads'] : undefined;
-  return Array.isArray(payloads)
-    ? payloads.map((payload: Json) => (isObject(payload) ? (payload['json'] ?? null) : null))
-    : [];
 }
 
 /** The stage of a Machine in what an activity has answered, or a watcher has seen. */
