@@ -575,7 +575,9 @@ export const flags = {
     flagOnly: true,
     description:
       'For `get`: the field by which the list is sorted, as in `kubectl get --sort-by`: .metadata.creationTimestamp. Default: .metadata.name.',
-    schema: z.string().regex(/^\{?\.[^{}[\]]+\}?$/, 'give the path of a field, such as .metadata.creationTimestamp'),
+    schema: z
+      .string()
+      .regex(/^(\{[^{}[\]]+\}|[^{}[\]]+)$/, 'give the path of a field, such as .metadata.creationTimestamp'),
   },
   toRevision: {
     value: 'number',

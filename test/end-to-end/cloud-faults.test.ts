@@ -76,7 +76,7 @@ describe('[mcm 113] a cloud that misbehaves', () => {
     const given = { namespace, targetKubeconfig, temporalAddress };
     const options = parseOptions(describeCommand.flags, given, {});
     const text = await until(`the workflow of ${name} answers`, async (see) => {
-      const shown = see(await runDescribe('Machine', [name], options, given));
+      const shown = see((await runDescribe('Machine', [name], options, given)).text);
       return /, (no answer|not asked)/.test(shown) ? undefined : shown;
     });
     return Object.fromEntries(text.split('\n').map((line) => line.split(/\s\s+/)));

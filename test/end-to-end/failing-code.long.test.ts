@@ -58,7 +58,7 @@ it('is found by one query, understood on one page and named by `millwright stuck
     /^temporal_workflow_task_execution_failed\{(?=.*namespace="default")(?=.*task_queue=").*failure_reason="WorkflowError".*\} \d/m,
   );
   expect(said).toMatch(
-    /^WorkflowTask: 1 machine\. The tasks of a workflow fail.*\n {2}\S+\/worker: since \S+Z, a mistake in validate\n/,
+    /^WorkflowTask: 1 machine\. The tasks of a workflow fail.*\n {2}worker: for .* \(since .*Z\), a mistake in validate\n/,
   );
   expect(said).toMatch(/\n {2}To unblock: Install a version of Millwright/);
 });

@@ -132,6 +132,21 @@ describe('machines that are stuck', () => {
     expect(await get('deployments', '-o', 'wide')).toMatch(/^NAME .* AGE +FOR +WAITS FOR$/m);
     expect(await get('sets')).toMatch(/^pool-\S+ +pool +3 +3 +0$/m);
     expect(await get('machines', 'nobody')).toBeUndefined();
+    const { namespace } = millwright;
+    expect(await millwright.command('get', 'machines', 'nobody', 'lost')).toEqual({
+      code: 1,
+      output: expect.stringMatching(
+        new RegExp(`^NAME .*\\nlost .*\\nMachine nobody not found in namespace ${namespace}: correct .*\\n$`),
+      ),
+    });
+    expect(await millwright.command('describe', 'machine', 'nobody', 'lost', 'nothing')).toEqual({
+      code: 1,
+      output: expect.stringMatching(
+        new RegExp(
+          `^Machine +${namespace}/lost\\n[^]*\\nMachine ${namespace}/nobody, ${namespace}/nothing do not exist`,
+        ),
+      ),
+    });
     expect(await get('machines', '-l', 'name=nobody', '-o', 'json')).toContain('pool-');
     expect(await get('machines', '-l', 'name=nobody', '-o', 'json')).not.toContain('"lost"');
     const everywhere = JSON.parse((await get('machines', '-A', '-o', 'json')) ?? '') as { namespace: string }[];

@@ -25,6 +25,8 @@ export const describeCommand = defineCommand({
     const { kind, names } = parseObjects(given, more);
     if (names.length === 0) throw new UsageError('name is missing: name the object, or several');
     const { describe } = await import('./run.ts');
-    say(await describe(kind, names, options, rawFlags));
+    const { text, notFound } = await describe(kind, names, options, rawFlags);
+    if (text !== '') say(text);
+    if (notFound !== undefined) throw new Error(notFound);
   },
 });

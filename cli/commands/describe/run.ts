@@ -17,33 +17,39 @@ type DescribeOptions = Options<
   'namespace' | 'installation' | 'output' | (typeof clusterFlags)[number] | (typeof temporalFlags)[number]
 >;
 
-/**
- * The output of `millwright describe`: of several objects a list. Throws an Error when one of them does not exist or
- * the cluster does not answer.
- */
+/** What is known of the objects that exist, '' without any; and a sentence that names the others, if there are some. */
+export interface Descriptions {
+  readonly text: string;
+  readonly notFound?: string;
+}
+
+/** The output of `millwright describe`: of several names a list. Throws an Error when the cluster does not answer. */
 export async function describe(
   kind: WorkflowKind,
   names: readonly string[],
   options: DescribeOptions,
   rawFlags: RawFlags,
-): Promise<string> {
+): Promise<Descriptions> {
   const { namespace, installation = namespace } = options;
   const control = await connectCluster('control', options, 'describe');
   try {
     const ask = (id: string) => askWorkflow(id, options);
     const described: Description[] = [];
+    const missing: string[] = [];
     for (const name of names) {
       const found = await describeObject(kind, { namespace, name }, { control, installation, ask, rawFlags });
-      if (found === undefined) {
-        throw new Error(
-          `${kind} ${namespace}/${name} does not exist in the control cluster: correct the name or --namespace`,
-        );
-      }
-      described.push(found);
+      if (found === undefined) missing.push(`${namespace}/${name}`);
+      else described.push(found);
     }
     const facts = described.map((each) => each.facts);
     const text = () => described.map(({ rows }) => toText(rows)).join('\n\n');
-    return rendered(facts.length === 1 ? facts[0] : facts, options, text);
+    const doNotExist = `${missing.length === 1 ? 'does' : 'do'} not exist in the control cluster`;
+    return {
+      text: described.length === 0 ? '' : rendered(names.length === 1 ? facts[0] : facts, options, text),
+      ...(missing.length > 0 && {
+        notFound: `${kind} ${missing.join(', ')} ${doNotExist}: correct the name or --namespace`,
+      }),
+    };
   } finally {
     await control.close();
   }

@@ -4,6 +4,7 @@ import type { Machine } from '../../../api/gardener/schema/machine.ts';
 import type { MachineDeployment } from '../../../api/gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../../../api/gardener/schema/machine-set.ts';
 import { validDeploymentSpec, validSetSpec } from '../../../test/support/valid.ts';
+import { parseOptions } from '../../options.ts';
 import { changesOf, growingTable, listedMachine, listText, sortedBy, toListed } from './rows.ts';
 
 const narrow = { isWide: false, hasNamespaces: false };
@@ -218,3 +219,15 @@ it('sorts by a field, the objects without it first', () => {
   expect(namesBy('.metadata.labels.example\\.com/zone')).toEqual(['b', 'a', 'c']);
   expect(namesBy('.spec.nothing')).toBeUndefined();
 });
+
+it.each(['.metadata.name', 'metadata.name', '{.metadata.name}', '{metadata.name}'])(
+  'sorts names as kubectl does, by the numbers in them: --sort-by %s',
+  (path) => {
+    const sorted = ['a-1-x', 'a-9-y', 'a-09-x', 'a-10-x', 'a1', 'aa', 'b'];
+    const objects = sorted.toReversed().map((name) => ({
+      metadata: { ...{ name, uid: name, resourceVersion: '1', creationTimestamp: '' } },
+    }));
+    expect(parseOptions(['sortBy'], { sortBy: path }, {}).sortBy).toBe(path);
+    expect(sortedBy(objects, path)?.map(({ metadata }) => metadata.name)).toEqual(sorted);
+  },
+);

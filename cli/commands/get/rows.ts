@@ -145,21 +145,31 @@ function waitingSince(
 }
 
 /**
- * Objects in the order of a field, those without it first. undefined: none of them has it.
- * @param path such as `.metadata.creationTimestamp`, also in braces; a dot in a name is `\\.`
+ * Objects in the order of a field as kubectl has it, those without it first. undefined: none of them has it.
+ * @param path such as `.metadata.creationTimestamp`, also in braces or without the first dot; a dot in a name is `\\.`
  */
 export function sortedBy<T extends KubeObject>(objects: readonly T[], path: string): T[] | undefined {
-  const names = path.replace(/^\{?\.|\}$/g, '').split(/(?<!\\)\./);
+  const names = path.replace(/^\{?\.?|\}$/g, '').split(/(?<!\\)\./);
   const valueOf = (object: T) =>
     names.reduce<unknown>((value, name) => Object(value)[name.replaceAll('\\.', '.')], object);
   const keyed = objects.map((object) => ({ object, value: valueOf(object) }));
   if (keyed.length > 0 && keyed.every(({ value }) => value === undefined)) return undefined;
-  const compare = (a: unknown, b: unknown) => {
-    if (typeof a === 'number' && typeof b === 'number') return a - b;
-    const [left, right] = [a, b].map((value) => (value === undefined ? '' : JSON.stringify(value)));
-    return left === right ? 0 : left! < right! ? -1 : 1;
-  };
+  const textOf = (value: unknown) => (typeof value === 'string' ? value : (JSON.stringify(value) ?? ''));
+  const compare = (a: unknown, b: unknown) =>
+    typeof a === 'number' && typeof b === 'number' ? a - b : compareNaturally(textOf(a), textOf(b));
   return keyed.toSorted((a, b) => compare(a.value, b.value)).map(({ object }) => object);
+}
+
+/** By characters, and runs of digits by their number: `a-9` comes before `a-10`. */
+function compareNaturally(a: string, b: string): number {
+  const partsOf = (text: string): readonly string[] => text.match(/\d+|\D/g) ?? [];
+  const [left, right] = [partsOf(a), partsOf(b)];
+  const at = left.findIndex((part, i) => part !== right[i]);
+  const [x, y] = [left[at], right[at]];
+  if (x === undefined || y === undefined) return left.length - right.length;
+  const areNumbers = /\d/.test(x) && /\d/.test(y);
+  if (areNumbers) return Number(BigInt(x) - BigInt(y)) || x.length - y.length;
+  return x < y ? -1 : 1;
 }
 
 interface Column {

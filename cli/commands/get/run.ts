@@ -21,7 +21,7 @@ const lookMs = 500;
 
 /**
  * Prints the list, and with --watch what changes until the process ends. Throws an Error that names objects that do not
- * exist, and UsageError for a field that none of the objects has.
+ * exist, once the others are printed, and UsageError for a field that none of the objects has.
  */
 export async function get(kind: WorkflowKind, names: readonly string[], options: GetOptions): Promise<void> {
   const { allNamespaces: hasNamespaces, watch } = options;
@@ -43,19 +43,16 @@ export async function get(kind: WorkflowKind, names: readonly string[], options:
   try {
     const listed = await list(await readOwned(control, namespace));
     const missing = names.filter((name) => listed.every((each) => each.name !== name));
-    if (missing.length > 0) {
-      throw new Error(
-        `${kind} ${missing.join(', ')} not found in namespace ${namespace}: correct the name or --namespace`,
-      );
-    }
-    if (watch) {
+    const notFound = `${kind} ${missing.join(', ')} not found in namespace ${namespace}: correct the name or --namespace`;
+    if (watch && missing.length === 0) {
       const { read } = watchOwned(control, namespace);
       return await follow(kind, listed, async () => list(await read()), options);
     }
     const none = `no ${kind} in ${hasNamespaces ? 'any namespace' : `namespace ${namespace}`}`;
     const text = (isWide: boolean) =>
       listed.length === 0 ? none : listText(listed, Date.now(), { isWide, hasNamespaces });
-    say(rendered(listed, options, text));
+    if (missing.length === 0 || listed.length > 0) say(rendered(listed, options, text));
+    if (missing.length > 0) throw new Error(notFound);
   } finally {
     await control.close();
   }
