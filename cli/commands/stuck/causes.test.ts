@@ -1,12 +1,14 @@
 import { describe, expect, it } from '@jest/globals';
 import { blockers } from '../../../api/names.ts';
 import type { BlockedWorkflow } from '../../../temporal/blocked.ts';
+import { lacksKey } from '../../../temporal/codec.ts';
 import {
   type CauseGroup,
   causesText,
   type Example,
   groupByCause,
   isRetriedTogether,
+  taskRemedy,
   toExample,
   toSweepExample,
 } from './causes.ts';
@@ -50,6 +52,45 @@ describe('what is stuck', () => {
       'CloudCapacity: 1 rollout. The cloud has no capacity or the quota is used up.',
       '  workers',
     ]);
+  });
+
+  it('has a group for each remedy where the tasks of workflows fail', () => {
+    const failing = (name: string) => machine(name, 'WorkflowTask');
+    const blocked = [
+      failing('a'),
+      { ...failing('b'), isBroken: true as const },
+      failing('c'),
+      failing('d'),
+      failing('e'),
+    ];
+    const failures = new Map(
+      [
+        ['a', 'a mistake in validate'],
+        ['c', 'Fatal error in workflow machines: no'],
+        ['d', 'another mistake'],
+      ].map(([name, problem = '']) => [`default/machine/default/${name}/uid`, { problem }]),
+    );
+    const groups = groupByCause(blocked, failures);
+
+    expect(groups.map((group) => group.blocked.map(({ workflowId }) => workflowId.split('/')[3]))).toEqual([
+      ['a', 'd', 'e'],
+      ['b', 'c'],
+    ]);
+    expect(groups.map(({ blocked: [first] }) => taskRemedy(first, failures.get(first.workflowId)?.problem))).toEqual([
+      expect.stringMatching(/^Install a version of Millwright/),
+      expect.stringMatching(/^Nothing has to be done: its history and its code disagree/),
+    ]);
+    const locked = { problem: `${lacksKey} 'k'` };
+    expect(taskRemedy({}, locked.problem)).toMatch(/^Give the workers the key/);
+  });
+
+  it('calls the check of a class by its name', () => {
+    const check = { ...machine('long', 'CloudApi'), type: 'sourceCheck', workflowId: 'i/source-check/n/long/uid.1' };
+    expect(
+      causesText(toCauses(groupByCause([check]), { problem: 'x' }), 'n')
+        .split('\n')
+        .slice(0, 2),
+    ).toEqual(['CloudApi: 1 class check. The cloud refuses or does not answer.', '  long: x']);
   });
 
   it('can be tried again together where a try helps, and it is several', () => {

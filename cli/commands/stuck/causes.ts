@@ -1,7 +1,9 @@
 /** What is blocked, grouped by cause. Pure. */
 import type { Blocker } from '../../../api/names.ts';
 import type { BlockedWorkflow } from '../../../temporal/blocked.ts';
+import { lacksKey } from '../../../temporal/codec.ts';
 import { sweepType } from '../../../temporal/schedules.ts';
+import { isDisagreement } from '../../../temporal/task-failure.ts';
 import type { MachineDescription } from '../../../workflows/machine/messages.ts';
 import type { SweepProgress } from '../../../workflows/orphansweep/messages.ts';
 import type { OwnerDescription } from '../../../workflows/rollout/messages.ts';
@@ -68,9 +70,38 @@ export function toSweepExample({ since, held, lastError }: SweepProgress, approv
   return { since, ...(problem && { problem }) };
 }
 
-/** Groups of equal cause and type, the largest first. @param blocked the oldest first */
-export function groupByCause(blocked: readonly BlockedWorkflow[]): CauseGroup[] {
-  const groups = Map.groupBy(blocked, ({ blockedOn, type }) => `${blockedOn} ${type}`);
+/** How the tasks of workflows have failed, as far as that was read, by workflow id. */
+export type TaskFailures = ReadonlyMap<string, Example & { readonly problem: string }>;
+
+const anotherVersion =
+  'Install a version of Millwright that corrects it, or the one before. A workflow may also be terminated: the controllers start it again within a minute, and it finds out how far it was.';
+
+const theKey =
+  'Give the workers the key: add its file to the folder of their --temporal-codec-keys. They go on by themselves.';
+
+const nothing =
+  'Nothing has to be done: its history and its code disagree, so the controllers end this run within some minutes, and a new run finds out how far it was. After a failure of that one the pauses grow.';
+
+/** What would unblock a workflow whose tasks fail. @param problem how its last one has failed; undefined: not known */
+export function taskRemedy({ isBroken }: Pick<BlockedWorkflow, 'isBroken'>, problem: string | undefined): string {
+  if (isBroken || (problem !== undefined && isDisagreement(problem))) return nothing;
+  return problem?.includes(lacksKey) ? theKey : anotherVersion;
+}
+
+/**
+ * Groups of equal cause and type, the largest first. Those whose tasks fail have one remedy, too: an exception in the
+ * code has another one than a history that disagrees with it.
+ * @param blocked the oldest first
+ */
+export function groupByCause(
+  blocked: readonly BlockedWorkflow[],
+  failures: TaskFailures = new Map<string, never>(),
+): CauseGroup[] {
+  const groups = Map.groupBy(blocked, (each) => {
+    const isFailing = each.blockedOn === 'WorkflowTask';
+    const remedy = isFailing ? taskRemedy(each, failures.get(each.workflowId)?.problem) : '';
+    return `${each.blockedOn} ${each.type} ${remedy}`;
+  });
   return [...groups.values()]
     .map(([first, ...others]) => {
       if (first === undefined) throw new Error('a group is never empty');
@@ -122,6 +153,7 @@ const nouns: Readonly<Record<string, string>> = {
   rollout: 'rollout',
   machineSet: 'MachineSet',
   orphanSweep: 'orphan sweep',
+  sourceCheck: 'class check',
 };
 
 /** What people call a workflow of a type. */

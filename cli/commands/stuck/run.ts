@@ -3,11 +3,10 @@
 import type { Client } from '@temporalio/client';
 import { blockers } from '../../../api/names.ts';
 import { type BlockedWorkflow, listBlocked } from '../../../temporal/blocked.ts';
-import { lacksKey } from '../../../temporal/codec.ts';
 import { reasonOf } from '../../../temporal/connection.ts';
 import { describeWorkflow, openOnly } from '../../../temporal/describe.ts';
 import { askProgress, sweepType } from '../../../temporal/schedules.ts';
-import { findTaskFailure, isDisagreement } from '../../../temporal/task-failure.ts';
+import { findTaskFailure } from '../../../temporal/task-failure.ts';
 import type { RawFlags } from '../../command.ts';
 import { commandLine } from '../../command-line.ts';
 import type { clusterFlags, temporalFlags } from '../../flag-groups.ts';
@@ -23,6 +22,8 @@ import {
   groupByCause,
   isRetriedTogether,
   maxNames,
+  type TaskFailures,
+  taskRemedy,
   toExample,
   toSweepExample,
 } from './causes.ts';
@@ -39,7 +40,9 @@ export async function stuck(options: StuckOptions, rawFlags: RawFlags): Promise<
   return withInstallation(options, async (installation) => {
     const openOnes = openOnly(installation.client);
     const missing = await missingProcessesText(installation, options, 'stuck');
-    const groups = groupByCause(await listBlocked(installation));
+    const blocked = await listBlocked(installation);
+    const failures = await readTaskFailures(openOnes, blocked);
+    const groups = groupByCause(blocked, failures);
     if (missing !== undefined) {
       const note = `${missing}. What nobody works on is not listed`;
       if (groups.length === 0) throw new Error(`${note}, so whether something is stuck is not known`);
@@ -50,7 +53,7 @@ export async function stuck(options: StuckOptions, rawFlags: RawFlags): Promise<
       groups.map(async (group) => {
         const isOwn = group.blockedOn === 'OwnerSpec';
         const asked = isOwn ? group.blocked.slice(0, maxNames) : [group.blocked[0]];
-        const own = await Promise.all(asked.map((each) => ask(openOnes, each, approval).catch(toSilence)));
+        const own = await Promise.all(asked.map((each) => ask(openOnes, each, failures, approval).catch(toSilence)));
         const [longest = {}] = own;
         const retry = commandLine(['retry', '--blocked-on', group.blockedOn], options.namespace, rawFlags);
         return {
@@ -66,26 +69,32 @@ export async function stuck(options: StuckOptions, rawFlags: RawFlags): Promise<
   });
 }
 
-const anotherVersion =
-  'Install a version of Millwright that corrects it, or the one before. A workflow may also be terminated: the controllers start it again within a minute, and it finds out how far it was.';
+/** Most workflows of which it is read how their tasks have failed: after a mistake in the code that may be all. */
+const mostRead = 100;
 
-const theKey =
-  'Give the workers the key: add its file to the folder of their --temporal-codec-keys. They go on by themselves.';
-
-const nothing =
-  'Nothing has to be done: its history and its code disagree, so the controllers end this run within some minutes, and a new run finds out how far it was. After a failure of that one the pauses grow.';
+/** Of those that wait longest, and without those that cannot be read. */
+async function readTaskFailures(client: Client, blocked: readonly BlockedWorkflow[]): Promise<TaskFailures> {
+  const failing = blocked.filter(({ blockedOn }) => blockedOn === 'WorkflowTask').slice(0, mostRead);
+  const read = await Promise.all(
+    failing.map(async ({ workflowId }) => {
+      const failure = await findTaskFailure(client, { workflowId }).catch(() => undefined);
+      return failure === undefined ? [] : [[workflowId, failure] as const];
+    }),
+  );
+  return new Map(read.flat());
+}
 
 /** What the workflow says itself. @param approval command line that approves the orphans of a sweep */
 async function ask(
   client: Client,
-  { workflowId, type, blockedOn, isBroken }: BlockedWorkflow,
+  workflow: BlockedWorkflow,
+  failures: TaskFailures,
   approval: string,
 ): Promise<Example> {
+  const { workflowId, type, blockedOn } = workflow;
   if (blockedOn === 'WorkflowTask') {
-    const failure = await findTaskFailure(client, { workflowId });
-    const isEnded = isBroken || (failure !== undefined && isDisagreement(failure.problem));
-    if (isEnded) return { ...failure, unblock: nothing };
-    return { ...failure, unblock: failure?.problem.includes(lacksKey) ? theKey : anotherVersion };
+    const failure = failures.get(workflowId) ?? (await findTaskFailure(client, { workflowId }));
+    return { ...failure, unblock: taskRemedy(workflow, failure?.problem) };
   }
   if (type === sweepType) {
     const progress = await askProgress(client, workflowId);
