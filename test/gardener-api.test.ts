@@ -51,9 +51,16 @@ function newMetadata() {
 }
 
 describe('[mcm 1] the four kinds', () => {
-  // The table of machine-controller-manager: names, subresources, and columns as name=path, in their order.
+  // The table of machine-controller-manager: names, subresources, and columns as name=path, in their order. It has no
+  // columns of classes, so kubectl shows their age alone.
   it.each([
-    { plural: 'machineclasses', kind: 'MachineClass', shortName: 'mcc', subresources: [], columns: [] },
+    {
+      plural: 'machineclasses',
+      kind: 'MachineClass',
+      shortName: 'mcc',
+      subresources: [],
+      columns: ['Provider=.provider', 'Age=.metadata.creationTimestamp'],
+    },
     {
       plural: 'machines',
       kind: 'Machine',
@@ -92,7 +99,7 @@ describe('[mcm 1] the four kinds', () => {
       ],
     },
   ])(
-    '$kind has the names, subresources and columns of the original',
+    '$kind has the names and subresources of the original and all of its columns',
     async ({ plural, kind, shortName, subresources, columns }) => {
       const { spec, status } = await client.get(customResourceDefinitions, { name: `${plural}.machine.sapcloud.io` });
       const [version, ...others] = spec.versions;
@@ -128,6 +135,13 @@ describe('[mcm 1] the four kinds', () => {
 
     expect(table).toMatch(/^NAME +STATUS +AGE +NODE +PROVIDERID\n/);
     expect(table).toMatch(/^object-\d+ +Running +\d+s +node-1 +sim:\/\/\/vm-1\n$/m);
+  });
+
+  it('are printed by kubectl with the provider of each class', async () => {
+    const metadata = newMetadata();
+    await client.create(machineClasses, { metadata, provider: 'AWS', providerSpec: {} });
+
+    expect(await kubectl('get', 'mcc', metadata.name)).toMatch(/^NAME +PROVIDER +AGE\nobject-\d+ +AWS +\d+s\n$/);
   });
 
   /** Paths of all fields below a value or a schema; lists and maps do not count as a level. */

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { KindDefinition } from '../../crds.ts';
+import { ageColumn, type KindDefinition } from '../../crds.ts';
 import { maxProviderLength } from '../../names.ts';
 import type { CustomResource } from '../../objects.ts';
 import { ResourceList } from '../../schema.ts';
@@ -47,5 +47,8 @@ export const machineClassDefinition: KindDefinition = {
   shortNames: ['mcc'],
   schema: MachineClass,
   subresources: [],
-  columns: [],
+  columns: [
+    { name: 'Provider', type: 'string', jsonPath: '.provider', description: 'Provider that makes the VMs.' },
+    ageColumn,
+  ],
 };
