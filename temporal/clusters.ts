@@ -38,10 +38,23 @@ async function readUid(control: KubeClient, namespace: string): Promise<string |
   return (await control.find(namespaces, { name: namespace }))?.metadata.uid;
 }
 
+/** Flags that all processes of an installation have to have, or none of them. */
+export const sharedFlags = ['--control-plane-nodes', '--orders-in-annotations', '--temporal-codec-keys'] as const;
+export type SharedFlag = (typeof sharedFlags)[number];
+
+/** What the identity of a process says of it. */
+export interface ProcessIdentity {
+  /** UID of the cluster that it serves, where it is known. */
+  readonly clusterId?: string | undefined;
+  /** Those that it has. Default: none. */
+  readonly flags?: readonly SharedFlag[];
+}
+
 /** Identity towards Temporal of a process that serves a cluster. */
-export function workerIdentity(clusterId: string | undefined): string {
+export function workerIdentity({ clusterId, flags = [] }: ProcessIdentity): string {
   const identity = `${process.pid}@${hostname()} with Millwright ${buildName()}`;
-  return clusterId === undefined ? identity : `${identity} for cluster ${clusterId}`;
+  const having = flags.length === 0 ? '' : ` and ${flags.join(',')}`;
+  return `${identity}${having}${clusterId === undefined ? '' : ` for cluster ${clusterId}`}`;
 }
 
 /** Version of Millwright that a process with this identity runs; undefined where it does not say. */
@@ -49,11 +62,15 @@ export function versionOf(identity: string): string | undefined {
   return / with Millwright (\S+)/.exec(identity)?.[1];
 }
 
-export interface ClusterCheck {
+/** The flags that a process with this identity has of those that all have to have. */
+export function flagsOf(identity: string): readonly string[] {
+  return / with Millwright \S+ and (\S+)/.exec(identity)?.[1]?.split(',') ?? [];
+}
+
+export interface ClusterCheck extends ProcessIdentity {
   /** Of Temporal. */
   readonly namespace: string;
   readonly installation: string;
-  readonly clusterId: string | undefined;
 }
 
 /** Throws an Error that names the fix when processes of another cluster serve the installation. */
@@ -91,12 +108,12 @@ const pollMs = 3_000;
 
 /** Makes Temporal remember for five minutes that controllers of this cluster serve the installation. */
 export async function showControllers(connection: ConnectionLike, check: ClusterCheck): Promise<void> {
-  const { namespace, installation, clusterId } = check;
+  const { namespace, installation } = check;
   await connection.withDeadline(Date.now() + pollMs, () =>
     connection.workflowService.pollWorkflowTaskQueue({
       namespace,
       taskQueue: { name: controllersQueue(installation) },
-      identity: workerIdentity(clusterId),
+      identity: workerIdentity(check),
     }),
   );
 }

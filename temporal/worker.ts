@@ -42,7 +42,7 @@ import { createEventRecorder, type EventRecorder } from '../kube/events.ts';
 import type { Logger } from '../kube/logger.ts';
 import { coalesceReads } from '../kube/shared-finds.ts';
 import { loadWorkflowBundle } from './bundle.ts';
-import { workerIdentity } from './clusters.ts';
+import { type SharedFlag, workerIdentity } from './clusters.ts';
 import { encodesFailures } from './data-converter.ts';
 import { FastSandboxWorker } from './fast-sandbox.ts';
 import { createClaimMachines } from './limits.ts';
@@ -64,6 +64,8 @@ export interface WorkersOptions {
   readonly installation: string;
   /** The control cluster, where its UID is known: see clusters.ts. */
   readonly clusterId?: string | undefined;
+  /** Flags of the process for its identity, see clusters.ts. */
+  readonly flags?: readonly SharedFlag[];
   /** Cluster of the Machines, classes and Secrets. */
   readonly control: KubeClient;
   /** Namespace of the Machines, the only one whose Secrets are given to providers. */
@@ -231,7 +233,7 @@ async function createInstallationWorker(
     ...kubernetesWorker(options),
     namespace,
     taskQueue: installation,
-    identity: workerIdentity(options.clusterId),
+    identity: workerIdentity(options),
     workflowBundle: await loadWorkflowBundle({ encodesFailures: encodesFailures(dataConverter) }),
     sinks,
     activities: {
@@ -268,7 +270,7 @@ async function createDrainWorker(options: WorkersOptions, attachments: WatchAtta
     ...kubernetesWorker(options),
     namespace,
     taskQueue: drainTaskQueue(installation),
-    identity: workerIdentity(options.clusterId),
+    identity: workerIdentity(options),
     activities: createDrainActivities({ ...options, evictionRetryMs, stuckAfterMs, attachments }),
     maxConcurrentActivityTaskExecutions: 2_000,
     // A drain does not end by itself for hours; it continues on another worker. No pod is evicted by two at once.

@@ -9,6 +9,8 @@ import {
   type ClusterCheck,
   findClusterId,
   refuseOtherClusters,
+  type SharedFlag,
+  sharedFlags,
   showControllers,
   watchForOtherClusters,
 } from '../../temporal/clusters.ts';
@@ -55,7 +57,8 @@ export async function startControllersComponent(
   const { connection } = live;
   const endWatch = deps.temporal.watch(live);
   const clusterId = await findClusterId(control, options.namespace, logger);
-  const check = { namespace: temporalNamespace, installation, clusterId };
+  const flags = sharedFlagsOf(options);
+  const check = { namespace: temporalNamespace, installation, clusterId, flags };
   await prepareTemporal(connection, check, deps);
   const client = new Client({ connection, namespace: temporalNamespace, dataConverter });
   const leadership = startLeadership(options, deps);
@@ -170,7 +173,8 @@ export async function startWorkersComponent(
   const { connection } = live;
   const endWatch = deps.temporal.watch(live);
   const clusterId = await findClusterId(control, options.namespace, logger);
-  const check = { namespace: temporalNamespace, installation, clusterId };
+  const flags = sharedFlagsOf(options);
+  const check = { namespace: temporalNamespace, installation, clusterId, flags };
   await prepareTemporal(connection, check, deps);
   const workersOptions = {
     connection,
@@ -179,6 +183,7 @@ export async function startWorkersComponent(
     dataConverter,
     installation,
     clusterId,
+    flags,
     control,
     machineNamespace: options.namespace,
     target,
@@ -251,6 +256,18 @@ async function prepareTemporal(
     await ensureSearchAttributes(connection, check.namespace);
   };
   await untilTemporalAnswers(prepare, { stopping, logger });
+}
+
+/** What this process says to others in its identity. */
+function sharedFlagsOf(
+  options: Options<'controlPlaneNodes' | 'ordersInAnnotations' | 'temporalCodecKeys'>,
+): readonly SharedFlag[] {
+  const has: Readonly<Record<SharedFlag, boolean>> = {
+    '--control-plane-nodes': options.controlPlaneNodes,
+    '--orders-in-annotations': options.ordersInAnnotations,
+    '--temporal-codec-keys': options.temporalCodecKeys !== undefined,
+  };
+  return sharedFlags.filter((flag) => has[flag]);
 }
 
 /** By how much the clocks of two clusters may differ, s. Kubernetes backdates certificates by as much. */

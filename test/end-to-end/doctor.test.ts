@@ -68,7 +68,7 @@ describe('millwright doctor', () => {
         'cluster of the Nodes',
       ],
       ...['Temporal', 'retention', 'search attributes', 'clock'],
-      ...['controllers', 'workflows', 'versions', 'drains', 'orphan sweep', 'provider simulated'],
+      ...['controllers', 'workflows', 'versions', 'settings', 'drains', 'orphan sweep', 'provider simulated'],
     ]);
     expect(output).toMatch(/^! retention: .* for 1 d: .*\n {4}to fix: temporal operator namespace update/m);
     expect(output).toMatch(/\n0 problems, 1 warning\n$/);

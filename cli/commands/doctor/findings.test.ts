@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { workerIdentity } from '../../../temporal/clusters.ts';
+import { type SharedFlag, versionOf, workerIdentity } from '../../../temporal/clusters.ts';
 import { buildName } from '../../../temporal/version.ts';
 import {
   alivePollers,
@@ -12,6 +12,7 @@ import {
   retentionFinding,
   rightsFinding,
   serverFinding,
+  settingsFinding,
   sweepFinding,
   terminatingFinding,
   versionsFinding,
@@ -149,7 +150,7 @@ it.each([
 });
 
 it('names the versions of Millwright of this command, of the controllers and of the workers', () => {
-  const own = { identity: workerIdentity('b2c9'), seenMs: 0 };
+  const own = { identity: workerIdentity({ clusterId: 'b2c9' }), seenMs: 0 };
   const of = (build: string) => ({ identity: `1@host with Millwright ${build} for cluster b2c9`, seenMs: 0 });
   const [released, newer] = [of('9.8.0'), of('10.2.0-dev+4faeed52d21c')];
 
@@ -171,6 +172,33 @@ it('names the versions of Millwright of this command, of the controllers and of 
     message: 'this command is Millwright 10.2.0; controllers 9.8.0, workers 9.8.0',
     fix: expect.stringMatching(/^use the command of 9\.8\.0/),
   });
+});
+
+it('warns of processes that differ in a flag that all have to have', () => {
+  const of = (flags: readonly SharedFlag[], clusterId?: string) => ({
+    identity: workerIdentity({ flags, clusterId }),
+    seenMs: 0,
+  });
+  const [bare, keyed] = [of([], 'b2c9'), of(['--temporal-codec-keys'])];
+  const full = of(['--control-plane-nodes', '--orders-in-annotations'], 'b2c9');
+
+  const ok = { subject: 'settings', state: 'ok' };
+  expect(settingsFinding({ controllers: [full], workers: [full, full] }, false)).toMatchObject(ok);
+  expect(settingsFinding({ controllers: [bare], workers: [] }, false)).toMatchObject(ok);
+  expect(settingsFinding({ controllers: [keyed], workers: [keyed] }, true)).toMatchObject(ok);
+  expect(settingsFinding({ controllers: [full], workers: [bare, bare] }, false)).toEqual({
+    ...{ subject: 'settings', state: 'warning' },
+    message:
+      '1 of 1 controllers and 0 of 2 workers have --control-plane-nodes; 1 of 1 controllers and 0 of 2 workers have --orders-in-annotations',
+    fix: 'give --control-plane-nodes, --orders-in-annotations to all controllers and workers, or to none',
+  });
+  const inPlainText = {
+    state: 'warning',
+    message: expect.stringMatching(/: the others write payloads in plain text$/),
+  };
+  expect(settingsFinding({ controllers: [keyed], workers: [keyed, bare] }, false)).toMatchObject(inPlainText);
+  expect(settingsFinding({ controllers: [bare], workers: [bare] }, true)).toMatchObject(inPlainText);
+  expect([full, keyed].map(({ identity }) => versionOf(identity))).toEqual([buildName(), buildName()]);
 });
 
 it('names machines and sets whose owner does not exist', () => {

@@ -1,7 +1,7 @@
 /** What `millwright doctor` has found, and the decisions behind it. Pure. */
 
 import type { RightsRole } from '../../../api/rights.ts';
-import { versionOf } from '../../../temporal/clusters.ts';
+import { flagsOf, type SharedFlag, sharedFlags, versionOf } from '../../../temporal/clusters.ts';
 import type { CodecKeys } from '../../../temporal/codec.ts';
 import type { KeyUse } from '../../../temporal/key-use.ts';
 import { type Poller, silentMs } from '../../../temporal/task-queues.ts';
@@ -56,6 +56,38 @@ export function versionsFinding(own: string, running: Readonly<Record<string, re
       : `use the command of ${theirs}, for example in a Pod of the workers: \`replay\` and \`rollout plan\` show what the code of this command decides`;
   return { subject, state: 'warning', message, fix };
 }
+
+/**
+ * Whether the processes of the installation have the same of the flags that all have to have.
+ * @param hasKeys this command has keys: a process without any writes in plain text beside it
+ */
+export function settingsFinding(running: Readonly<Record<string, readonly Poller[]>>, hasKeys: boolean): Finding {
+  const subject = 'settings';
+  const processes = Object.entries(running).map(([component, pollers]) => ({
+    component,
+    flags: pollers.map(({ identity }) => flagsOf(identity)),
+  }));
+  const differing = sharedFlags.filter((flag) => {
+    const all = processes.flatMap(({ flags }) => flags.map((each) => each.includes(flag)));
+    const isWanted = all.includes(true) || (hasKeys && flag === codecFlag);
+    return isWanted && all.includes(false);
+  });
+  if (differing.length === 0) {
+    return { subject, state: 'ok', message: `no two processes differ in ${sharedFlags.join(', ')}` };
+  }
+  const texts = differing.map((flag) => {
+    const counted = processes.map(({ component, flags }) => {
+      const having = flags.filter((each) => each.includes(flag)).length;
+      return `${having} of ${flags.length} ${component}`;
+    });
+    const effect = flag === codecFlag ? ': the others write payloads in plain text' : '';
+    return `${counted.join(' and ')} have ${flag}${effect}`;
+  });
+  const fix = `give ${differing.join(', ')} to all controllers and workers, or to none`;
+  return { subject, state: 'warning', message: texts.join('; '), fix };
+}
+
+const codecFlag = '--temporal-codec-keys' satisfies SharedFlag;
 
 /** Objects of a kind that keep a namespace which is being deleted, and what says why they stay. */
 export interface Remainder {

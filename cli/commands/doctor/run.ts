@@ -51,6 +51,7 @@ import {
   rightsFinding,
   searchAttributesFinding,
   serverFinding,
+  settingsFinding,
   sweepFinding,
   terminatingFinding,
   versionsFinding,
@@ -408,6 +409,12 @@ async function checkQueues(
   const correct = 'correct --namespace, --installation or --temporal-namespace';
   const worker = `start \`millwright run\` or \`millwright worker\`, or ${correct}`;
   const controllers = `start \`millwright run\` or \`millwright controllers\`, or ${correct}`;
+  const listProcesses = async () => {
+    const queues = [controllersQueue(installation), installation];
+    const [controllers = [], workers = []] = await Promise.all(queues.map((queue) => poll(queue, 'workflow')));
+    return { controllers, workers };
+  };
+  const processes = listProcesses();
   // A class without one is a problem of its own.
   const named = sources.filter(({ provider }) => provider !== '');
   const providers = Map.groupBy(named, ({ provider }) => provider);
@@ -420,11 +427,8 @@ async function checkQueues(
       const pollers = await poll(installation, 'workflow');
       return queueFinding({ subject: 'workflows', serves: 'all machines and rollouts', fix: worker, pollers });
     }),
-    finding('versions', async () => {
-      const queues = [controllersQueue(installation), installation];
-      const [controllers = [], workers = []] = await Promise.all(queues.map((queue) => poll(queue, 'workflow')));
-      return versionsFinding(buildName(), { controllers, workers });
-    }),
+    finding('versions', async () => versionsFinding(buildName(), await processes)),
+    finding('settings', async () => settingsFinding(await processes, options.temporalCodecKeys !== undefined)),
     finding('drains', async () => {
       const pollers = await poll(drainTaskQueue(installation), 'activity');
       return queueFinding({ subject: 'drains', serves: 'machines that are deleted', fix: worker, pollers });
