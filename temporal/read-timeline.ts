@@ -1,17 +1,22 @@
 /** The timeline of a machine, from the histories that Temporal keeps. */
 import type { Client } from '@temporalio/client';
+import { searchAttributes } from '../api/names.ts';
 import { workflowIdPrefix } from '../api/workflow-id.ts';
 import { readEvents } from './fetch-history.ts';
-import { type Timeline, toTimeline } from './timeline.ts';
+import { causeInRun, clockSkewMs } from './owner-deletion.ts';
+import { type Timeline, toTimeline, withCause } from './timeline.ts';
 import type { Installation } from './workflows.ts';
 
 /** What a reading of histories may cost. */
 export interface HistoryLimits {
   /** Of a machine that has had more, the newest are read: each is a request. */
   readonly maxRuns: number;
-  /** For the list of the runs, and for each history, ms. */
+  /** For each list of runs, and for each history, ms. */
   readonly timeoutMs: number;
 }
+
+/** Causes of deletions that were read before, by the id of the workflow of the machine. */
+export type KnownCauses = Map<string, string>;
 
 const defaults: HistoryLimits = { maxRuns: 100, timeoutMs: 60_000 };
 
@@ -23,14 +28,21 @@ export interface FoundTimeline extends Timeline {
   readonly omittedRuns: number;
 }
 
-/** Of the newest machine that has had the name, with its last run; undefined: Temporal keeps no history of one. */
+/**
+ * Of the newest machine that has had the name, with its last run; undefined: Temporal keeps no history of one.
+ * @param known gets the cause of its deletion
+ */
 export async function readTimeline(
-  { client, name: installation }: Installation,
+  to: Installation,
   machine: { readonly namespace: string; readonly name: string },
   { maxRuns, timeoutMs } = defaults,
+  known: KnownCauses = new Map(),
 ): Promise<FoundTimeline | undefined> {
+  const { client, name: installation } = to;
   const prefix = workflowIdPrefix(installation, 'Machine', machine);
-  const runs = await client.withDeadline(Date.now() + timeoutMs, () => listRuns(client, prefix));
+  const runs = await client.withDeadline(Date.now() + timeoutMs, () =>
+    listRuns(client, `WorkflowId STARTS_WITH '${prefix}'`),
+  );
   const newest = runs.at(-1);
   if (newest === undefined) return undefined;
   const { workflowId, runId } = newest;
@@ -38,7 +50,62 @@ export async function readTimeline(
   const own = all.slice(-maxRuns);
   const histories = await Promise.all(own.map((run) => readEvents(client, run, timeoutMs)));
   const timeline = toTimeline(histories.filter((each) => each !== undefined));
-  return { workflowId, runId, ...timeline, omittedRuns: all.length - own.length };
+  const found = { workflowId, runId, ...timeline, omittedRuns: all.length - own.length };
+  const { deletedAt, steps } = timeline;
+  if (deletedAt === undefined || steps.some((step) => step.cause !== undefined)) return found;
+  const deletedMs = Date.parse(deletedAt);
+  const deletion: Deletion = {
+    ...{ name: machine.name, uid: workflowId.split('/').at(-1) ?? '', deletedMs },
+    deployment: all.findLast((run) => run.deployment !== undefined)?.deployment,
+    isSeen: all.some(({ start }) => start <= deletedMs),
+  };
+  // What is not known of its owner hides nothing of the machine.
+  const cause = known.get(workflowId) ?? (await findCause(to, deletion, timeoutMs).catch(() => undefined));
+  if (cause === undefined) return found;
+  known.set(workflowId, cause);
+  return withCause(found, cause);
+}
+
+/** A deletion of a machine. */
+interface Deletion {
+  readonly name: string;
+  readonly uid: string;
+  /** Its deletionTimestamp, ms since the epoch. */
+  readonly deletedMs: number;
+  /** Name of its MachineDeployment, where it is known. */
+  readonly deployment: string | undefined;
+  /** Temporal had the workflow of the machine before, so it has those of its owner, too. */
+  readonly isSeen: boolean;
+}
+
+/** Most runs of owners that are read for the cause of a deletion. */
+const maxOwnerRuns = 5;
+/** After this time the lists of the server have a run, ms. */
+const listedMs = 60_000;
+
+/** Why its owner has deleted a machine, or that it has not; undefined: that is not known, or too much to read. */
+async function findCause(
+  { client, name: installation }: Installation,
+  deletion: Deletion,
+  timeoutMs: number,
+): Promise<string | undefined> {
+  const { name, deletedMs, deployment, isSeen } = deletion;
+  const at = (ms: number) => new Date(ms).toISOString();
+  const conditions = [
+    `${searchAttributes.installation} = '${installation}'`,
+    "WorkflowType IN ('rollout', 'machineSet')",
+    ...(deployment === undefined ? [] : [`${searchAttributes.deployment} = '${deployment}'`]),
+    `StartTime <= '${at(deletedMs + clockSkewMs)}'`,
+    `(CloseTime >= '${at(deletedMs - clockSkewMs)}' OR ExecutionStatus = 'Running')`,
+  ];
+  const listed = await client.withDeadline(Date.now() + timeoutMs, () => listRuns(client, conditions.join(' AND ')));
+  const isLikely = ({ workflowId }: ListedRun) => name.startsWith(`${workflowId.split('/').at(-2)}-`);
+  const { likely = [], others = [] } = Object.groupBy(listed, (run) => (isLikely(run) ? 'likely' : 'others'));
+  const read = [...likely, ...others].slice(0, maxOwnerRuns);
+  const histories = await Promise.all(read.map((run) => readEvents(client, run, timeoutMs)));
+  const cause = histories.map((events) => events && causeInRun(events, deletion)).find((each) => each !== undefined);
+  const areAllRead = isSeen && read.length === listed.length && Date.now() - deletedMs > listedMs;
+  return cause ?? (areAllRead ? 'a person or another program has deleted it' : undefined);
 }
 
 interface ListedRun {
@@ -46,16 +113,16 @@ interface ListedRun {
   readonly runId: string;
   /** ms since the epoch. */
   readonly start: number;
+  /** Name of the MachineDeployment that it belongs to; left out where there is none. */
+  readonly deployment?: string;
 }
 
-/**
- * All runs of the machines that have had a name, the oldest first. By a list of the server that may be some seconds
- * behind.
- */
-async function listRuns(client: Client, prefix: string): Promise<ListedRun[]> {
+/** The oldest first. By a list of the server that may be some seconds behind. */
+async function listRuns(client: Client, query: string): Promise<ListedRun[]> {
   const runs: ListedRun[] = [];
-  for await (const run of client.workflow.list({ query: `WorkflowId STARTS_WITH '${prefix}'` })) {
-    runs.push({ workflowId: run.workflowId, runId: run.runId, start: run.startTime.getTime() });
+  for await (const { workflowId, runId, startTime, searchAttributes: attributes } of client.workflow.list({ query })) {
+    const [deployment] = attributes[searchAttributes.deployment] ?? [];
+    runs.push({ workflowId, runId, start: startTime.getTime(), ...(deployment && { deployment: String(deployment) }) });
   }
   return runs.toSorted((a, b) => a.start - b.start);
 }

@@ -26,6 +26,8 @@ export interface TimelineStep {
   readonly blockedOn: readonly string[];
   /** Signals of people and of the cloud that came meanwhile. */
   readonly signals: readonly string[];
+  /** Why the Machine was deleted, a clause, in the first step of its deletion; left out where that is not known. */
+  readonly cause?: string;
 }
 
 /** A failure with the code of the provider or of Kubernetes. */
@@ -63,6 +65,8 @@ export interface Timeline {
   readonly waits: readonly TimelineWait[];
   /** The VM is deleted, and the Machine released. */
   readonly isGone: boolean;
+  /** metadata.deletionTimestamp of the Machine, RFC 3339; left out where it has not been deleted. */
+  readonly deletedAt?: string;
 }
 
 /** The step of each stage of a Machine; the steps of a creation or a deletion are told apart by what is called. */
@@ -100,6 +104,8 @@ export function toTimeline(runs: readonly (readonly HistoryEvent[])[]): Timeline
   const waits: (TimelineWait & { end?: string })[] = [];
   let isGone = false;
   let hasDrained = false;
+  let deletedAt: string | undefined;
+  let isDeletedWithNode = false;
 
   function enter(step: LifeStep, at: string): void {
     const last = steps.at(-1);
@@ -149,7 +155,9 @@ export function toTimeline(runs: readonly (readonly HistoryEvent[])[]): Timeline
     const attributes = attributesOf(event);
     switch (event.eventType.replace('EVENT_TYPE_', '')) {
       case 'WORKFLOW_EXECUTION_STARTED': {
-        const stage = stageIn(payloadsOf(attributes['input'])[1]) ?? 'new';
+        const [, seen] = payloadsOf(attributes['input']);
+        const stage = stageIn(seen) ?? 'new';
+        deletedAt ??= deletedAtIn(seen);
         if (steps.length === 0) enter(stepOfStage[stage] ?? 'validate', at);
         endRun(at);
         enterWait(blockerIn(attributes['searchAttributes']) ?? '', at);
@@ -174,6 +182,8 @@ export function toTimeline(runs: readonly (readonly HistoryEvent[])[]): Timeline
         if (step !== undefined && !isBack) enter(step, at);
         const { activity_type: activity } = event.markerRecordedEventAttributes?.details.data?.payloads[0]?.json ?? {};
         isGone ||= activity === 'tearDown' && result === true;
+        isDeletedWithNode ||= activity === 'deleteMachine' && deletedAt === undefined;
+        deletedAt ??= deletedAtIn(result);
         if (attributes['failure'] !== undefined) note(readFailure(attributes['failure']));
         break;
       }
@@ -186,6 +196,7 @@ export function toTimeline(runs: readonly (readonly HistoryEvent[])[]): Timeline
       }
       case 'WORKFLOW_EXECUTION_SIGNALED': {
         const signal = textOf(attributes['signalName']);
+        if (signal === 'observed') deletedAt ??= deletedAtIn(payloadsOf(attributes['input'])[0]);
         if (!silentSignals.has(signal)) steps.at(-1)?.signals.push(signal);
         break;
       }
@@ -229,14 +240,30 @@ export function toTimeline(runs: readonly (readonly HistoryEvent[])[]): Timeline
       }
     }
   }
-  return { steps, calls, waits, isGone };
+  const timeline = { steps, calls, waits, isGone, ...(deletedAt !== undefined && { deletedAt }) };
+  return isDeletedWithNode ? withCause(timeline, 'somebody deleted its Node') : timeline;
+}
+
+/** The timeline with the cause of the deletion, where that has begun. */
+export function withCause<T extends Timeline>(timeline: T, cause: string): T {
+  const first = timeline.steps.findIndex(({ step }) => step === 'drain' || step === 'delete');
+  return { ...timeline, steps: timeline.steps.map((step, i) => (i === first ? { ...step, cause } : step)) };
 }
 
 /** The stage of a Machine in what an activity has answered, or a watcher has seen. */
 function stageIn(value: Json | undefined): string | undefined {
+  return textIn(value, 'stage');
+}
+
+/** The same of its deletionTimestamp. */
+function deletedAtIn(value: Json | undefined): string | undefined {
+  return textIn(value, 'deletingSince');
+}
+
+function textIn(value: Json | undefined, field: string): string | undefined {
   if (!isObject(value)) return undefined;
   const machine = isObject(value['machine']) ? value['machine'] : value;
-  return typeof machine['stage'] === 'string' ? machine['stage'] : undefined;
+  return textOf(machine[field]) || undefined;
 }
 
 /** What search attributes say of the blocker; '' where it is none, undefined where they do not say. */

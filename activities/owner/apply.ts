@@ -11,6 +11,7 @@ import { names } from '../../api/names.ts';
 import type { KubeObject } from '../../api/objects.ts';
 import { replicasAnnotations } from '../../api/owner/bounds.ts';
 import { encodeCreation, isRecorded, recordedCreation } from '../../api/owner/creations.ts';
+import { deletionCause } from '../../api/owner/deletion-cause.ts';
 import { attemptsAnnotation, nextAttempt, withKnownAttempts } from '../../api/owner/failed-attempts.ts';
 import { limitsOf } from '../../api/owner/limits.ts';
 import { toNewMachine, toNewMachineSet } from '../../api/owner/new-objects.ts';
@@ -22,7 +23,7 @@ import { isAlreadyExists, StatusError } from '../../kube/errors.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { ignoreGoneOrChanged, update } from '../../kube/update.ts';
 import { adoptSets, changeOwners, markMachines } from './adoption.ts';
-import { deletionCause } from './deletion-cause.ts';
+import { deletingOwner } from './deleting-owner.ts';
 import { noteAttempts, recordAttempts } from './failed-attempts.ts';
 import { addFinalizers, release, removeFinalizer } from './finalizers.ts';
 import { updateInPlace } from './in-place.ts';
@@ -86,7 +87,8 @@ async function runStep(step: Step, failures: Failures): Promise<StepResult> {
   try {
     await inBatches(step, plan.remove, async (candidate, set) => {
       const isDeleted = await deleteMachine(step, candidate, set, failures);
-      if (isDeleted) recordDeletion(step, candidate, deletionCause(api, candidate, set, owner.deployment));
+      if (isDeleted)
+        recordDeletion(step, candidate, deletionCause(candidate, deletingOwner(api, set, owner.deployment)));
       if (isDeleted && candidate.isOfReplacement) replaced.push(candidate.name);
       if (isDeleted && candidate.failedToJoin) failed.push(candidate);
     });

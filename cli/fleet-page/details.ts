@@ -5,7 +5,7 @@ import type { KubeClient, KubeReader } from '../../kube/client.ts';
 import type { Store } from '../../kube/store.ts';
 import { describeWorkflow, openOnly } from '../../temporal/describe.ts';
 import { readRollout } from '../../temporal/read-rollout.ts';
-import { readTimeline } from '../../temporal/read-timeline.ts';
+import { type KnownCauses, readTimeline } from '../../temporal/read-timeline.ts';
 import type { Installation } from '../../temporal/workflows.ts';
 import type { RawFlags } from '../command.ts';
 import { type Answer, describeObject } from '../commands/describe/object.ts';
@@ -40,6 +40,7 @@ const maxRead = 20;
 const keptMs = 2_000;
 /** A machine has one run for its creation, and another one from an hour later: more are those of one in trouble. */
 const limits = { maxRuns: 20, timeoutMs: 10_000 };
+const maxCauses = 1_000;
 /** Each run of a rollout takes up to three requests, and its history may be long. */
 const rolloutLimits = { maxRuns: 5, timeoutMs: 10_000 };
 
@@ -55,10 +56,16 @@ export function readDetails(options: DetailsOptions): (kind: Kind, name: string)
   const control: KubeReader = { find: options.control.find, list: async () => ({ items: [] }) };
   const source = { control, installation: installation.name, ask, rawFlags: options.rawFlags };
 
+  /** A page that is open asks again and again, and the history of an owner may be long. */
+  const causes: KnownCauses = new Map();
+
   async function readMachine(name: string): Promise<Shown> {
+    if (causes.size > maxCauses) causes.clear();
     const [description, timeline] = await Promise.all([
       describeObject('Machine', { namespace, name }, source),
-      readTimeline(installation, { namespace, name }, limits).catch((error: unknown) => ({ problem: String(error) })),
+      readTimeline(installation, { namespace, name }, limits, causes).catch((error: unknown) => ({
+        problem: String(error),
+      })),
     ]);
     if (description === undefined && timeline === undefined) {
       return { status: 404, body: { error: `no Machine ${namespace}/${name}` } };

@@ -223,6 +223,7 @@ describe('machines that are stuck', () => {
       ...['validate', 'provision', 'join', 'run', 'drain', 'delete'],
     ]);
     expect(lived).toMatch(/ (s|min) +run +signals (retryNow, )?skipDrain$/m);
+    expect(lived).toMatch(/ (s|min) +(drain|delete) +scale-down of MachineDeployment pool$/m);
     expect(await command('timeline', 'nobody')).toBeUndefined();
   });
 

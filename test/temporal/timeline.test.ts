@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { toTimeline } from '../../temporal/timeline.ts';
+import { toTimeline, withCause } from '../../temporal/timeline.ts';
 import { filesOf, historiesFolder } from '../replay/files.ts';
 
 /** The events of the first run that a scenario has recorded. */
@@ -65,6 +65,22 @@ describe('the timeline of a machine', () => {
     ]);
     expect(waits.map(({ blockedOn }) => blockedOn)).toEqual(['PodDisruptionBudget', 'Credentials']);
     for (const { start, end = '' } of [...calls, ...waits]) expect(Date.parse(end)).toBeGreaterThan(Date.parse(start));
+  });
+
+  it.each([
+    ['deletion', 'machine-3.json', 'somebody deleted its Node'],
+    ['deletion', 'machine-1.json', undefined],
+    ['scale', 'machine-3.json', undefined],
+  ])('has the cause of a deletion that the workflow knows itself: %s %s', (scenario, file, cause) => {
+    const { steps } = toTimeline([eventsOf(scenario, file)]);
+    const causes = steps.flatMap((step) => (step.cause === undefined ? [] : [[step.step, step.cause]]));
+    expect(causes).toEqual(cause === undefined ? [] : [[expect.stringMatching(/drain|delete/), cause]]);
+  });
+
+  it('has the cause of a deletion in its first step alone', () => {
+    const { deletedAt, steps } = withCause(toTimeline([eventsOf('drain', 'machine-1.json')]), 'x');
+    expect(steps.map(({ step, cause }) => `${step} ${cause}`).slice(-2)).toEqual(['drain x', 'delete undefined']);
+    expect(deletedAt).toMatch(/^2026-11-23T\d\d:\d\d:\d\dZ$/);
   });
 
   it('ends the calls and waits of a run that has ended without their end, with the next one', () => {

@@ -15,14 +15,16 @@ describe('timeline', () => {
         blockedOn: ['CloudCapacity'],
         signals: ['retryNow'],
       },
-      { ...none, step: 'join', start: '2026-11-23T10:00:34.3Z' },
+      { ...none, step: 'join', start: '2026-11-23T10:00:34.3Z', end: '2026-11-23T10:00:35Z' },
+      { ...none, step: 'delete', cause: 'scale-down of MachineSet lone', start: '2026-11-23T10:00:35Z' },
     ] as const;
 
     expect(timelineText({ steps, isGone: false }, Date.parse('2026-11-23T10:01:15.3Z')).split('\n')).toEqual([
       'START                 TOOK         STEP       NOTES',
       '2026-11-23T10:00:00Z  0.1 s        validate',
       '2026-11-23T10:00:00Z  34 s         provision  ResourceExhausted 3 times: no capacity in zone a; blocked on CloudCapacity; signals retryNow',
-      '2026-11-23T10:00:34Z  41 s so far  join',
+      '2026-11-23T10:00:34Z  0.7 s        join',
+      '2026-11-23T10:00:35Z  40 s so far  delete     scale-down of MachineSet lone',
     ]);
   });
 });

@@ -10,9 +10,10 @@ export function timelineText({ steps, isGone }: Pick<Timeline, 'steps' | 'isGone
   return columns([['START', 'TOOK', 'STEP', 'NOTES'], ...rows, ...gone]).join('\n');
 }
 
-/** What has failed in a step, what it was blocked on, and the signals that came. */
-export function notesOf({ failures, blockedOn, signals }: TimelineStep): string[] {
+/** Why the Machine was deleted, what has failed in a step, what it was blocked on, and the signals that came. */
+export function notesOf({ cause, failures, blockedOn, signals }: TimelineStep): string[] {
   return [
+    ...(cause === undefined ? [] : [cause]),
     ...failures.map(({ code, message, times }) => `${code}${times > 1 ? ` ${times} times` : ''}: ${message}`),
     ...(blockedOn.length > 0 ? [`blocked on ${blockedOn.join(', ')}`] : []),
     ...(signals.length > 0 ? [`signals ${signals.join(', ')}`] : []),

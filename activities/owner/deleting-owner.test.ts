@@ -1,8 +1,9 @@
 import { expect, it } from '@jest/globals';
 import { gardener } from '../../api/gardener/index.ts';
 import type { Candidate } from '../../api/model/owner.ts';
+import { deletionCause } from '../../api/owner/deletion-cause.ts';
 import { validDeploymentSpec } from '../../test/support/valid.ts';
-import { deletionCause } from './deletion-cause.ts';
+import { deletingOwner } from './deleting-owner.ts';
 
 const meta = (name: string) => ({ name, uid: name, resourceVersion: '1', creationTimestamp: '2026-11-23T10:00:00Z' });
 const { template } = validDeploymentSpec;
@@ -43,5 +44,5 @@ it.each([
     'MachineDeployment pool is being deleted',
   ],
 ])('names %s', (_cause, change, set, deployment, expected) => {
-  expect(deletionCause(gardener, { ...candidate, ...change }, set, deployment)).toBe(expected);
+  expect(deletionCause({ ...candidate, ...change }, deletingOwner(gardener, set, deployment))).toBe(expected);
 });
