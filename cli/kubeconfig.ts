@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { type KubeconfigAccess, loadKubeconfig } from '../kube/config.ts';
+import { contextNames, type KubeconfigAccess, loadKubeconfig } from '../kube/config.ts';
 import { type Options, UsageError } from './options.ts';
 
 export type Cluster = 'control' | 'target';
@@ -54,6 +54,11 @@ export function accessTo(cluster: Cluster, options: KubeconfigOptions): Kubeconf
     const message = cause instanceof Error ? cause.message : String(cause);
     throw new Error(`${kubeconfigFlag(cluster, options)}: ${message}`, { cause });
   }
+}
+
+/** Names of the contexts that a command can use. Throws an Error where the kubeconfig cannot be read. */
+export function contextsOf(options: KubeconfigOptions): readonly string[] {
+  return contextNames(kubeconfigOf('control', options));
 }
 
 /**

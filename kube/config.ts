@@ -80,9 +80,7 @@ const serviceAccount = '/var/run/secrets/kubernetes.io/serviceaccount';
  */
 export function loadKubeconfig(paths: string | 'inClusterConfig', contextName?: string): KubeconfigAccess {
   if (paths === 'inClusterConfig') return loadServiceAccount();
-  const files = paths.split(delimiter).filter(Boolean);
-  const present = files.filter((file) => files.length === 1 || existsSync(file));
-  const configs = (present.length > 0 ? present : files.slice(0, 1)).map((file) => ({ ...readKubeconfig(file), file }));
+  const configs = readKubeconfigs(paths);
   if (!configs.some(({ clusters }) => Array.isArray(clusters))) {
     throw new Error(`kubeconfig ${paths} has no clusters: give a kubeconfig of kind Config`);
   }
@@ -99,6 +97,18 @@ export function loadKubeconfig(paths: string | 'inClusterConfig', contextName?: 
     ...(context.namespace !== undefined && { namespace: context.namespace }),
     ...(userName !== undefined && { user: userName }),
   };
+}
+
+/** Names of the contexts of kubeconfig files. Parameter and errors as of `loadKubeconfig`. */
+export function contextNames(paths: string | 'inClusterConfig'): readonly string[] {
+  if (paths === 'inClusterConfig') return [];
+  return [...new Set(entriesOf(readKubeconfigs(paths), 'contexts').map(({ name }) => name))];
+}
+
+function readKubeconfigs(paths: string): (Kubeconfig & { readonly file: string })[] {
+  const files = paths.split(delimiter).filter(Boolean);
+  const present = files.filter((file) => files.length === 1 || existsSync(file));
+  return (present.length > 0 ? present : files.slice(0, 1)).map((file) => ({ ...readKubeconfig(file), file }));
 }
 
 /** The entries of all files, each with its file. */

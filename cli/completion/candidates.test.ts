@@ -40,7 +40,15 @@ describe('what a shell offers', () => {
     [['retry', 'a', ''], 'machines'],
     [['rollout', 'status', 'w'], 'deployments'],
     [['replay', ''], undefined],
+    [['get', 'machines', '-n', 'pro'], 'namespaces'],
+    [['stuck', '--context', ''], 'contexts'],
+    [['stuck', '--installation', ''], undefined],
   ])('after %j are the names of %p', (words, kind) => {
     expect(candidatesFor(commands, words).namesOf).toBe(kind);
+  });
+
+  it('has the flag before the name, where both are one word', () => {
+    const found = candidatesFor(commands, ['stuck', '--context=pro']);
+    expect(found).toEqual({ words: [], namesOf: 'contexts', prefix: '--context=' });
   });
 });

@@ -4,11 +4,13 @@ import type { Command } from '../command.ts';
 import { type Flag, type FlagName, flags } from '../flags.ts';
 import { flagOf } from '../options.ts';
 
-/** What a shell offers: words, or the names of objects, which have to be read from the cluster. */
+/** What a shell offers: words, or names, which have to be read from the cluster or the kubeconfig. */
 export interface Candidates {
   readonly words: readonly string[];
-  /** Kind of kubectl whose names are offered. */
+  /** Kind of kubectl whose names are offered, namespaces among them, or contexts. */
   readonly namesOf?: string;
+  /** What is before each name in the word that is being typed. Default: nothing. */
+  readonly prefix?: string;
 }
 
 const nothing: Candidates = { words: [] };
@@ -24,8 +26,11 @@ export function candidatesFor(commands: readonly Command[], words: readonly stri
   const typed = rest.at(-1) ?? '';
   const [, inline] = /^(--[\w-]+)=/.exec(typed) ?? [];
   if (inline !== undefined) {
-    const values = valuesOf(command.flags.find((name) => flagOf(name) === inline));
+    const flag = command.flags.find((name) => flagOf(name) === inline);
+    const values = valuesOf(flag);
     return {
+      ...namesFor(flag),
+      prefix: `${inline}=`,
       words: startingWith(
         typed,
         values.map((value) => `${inline}=${value}`),
@@ -33,7 +38,9 @@ export function candidatesFor(commands: readonly Command[], words: readonly stri
     };
   }
   const before = flagCalled(command, rest.at(-2));
-  if (before !== undefined && !isSwitch(before)) return { words: startingWith(typed, valuesOf(before)) };
+  if (before !== undefined && !isSwitch(before)) {
+    return { ...namesFor(before), words: startingWith(typed, valuesOf(before)) };
+  }
   if (typed.startsWith('-')) return { words: startingWith(typed, command.flags.filter(isNoVariable).map(flagOf)) };
   return positional(command, positionalsOf(command, rest.slice(0, -1)), typed);
 }
@@ -72,6 +79,12 @@ function isSwitch(name: FlagName): boolean {
 function isNoVariable(name: FlagName): boolean {
   const { envOnly }: Flag = flags[name];
   return envOnly === undefined;
+}
+
+/** Names that a flag takes. */
+function namesFor(name: FlagName | undefined): Pick<Candidates, 'namesOf'> {
+  if (name === 'namespace') return { namesOf: 'namespaces' };
+  return name === 'context' ? { namesOf: 'contexts' } : {};
 }
 
 /** The values that a flag takes, where they are few. */

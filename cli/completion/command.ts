@@ -21,7 +21,7 @@ compdef _millwright millwright`,
 
 export const completionCommand = defineCommand({
   name: 'completion',
-  description: `Print what makes a shell complete commands, flags, their values and the names of objects. For bash: source <(millwright completion bash). kubectl completes the plugin by itself where kubectl_complete-machine is on PATH.`,
+  description: `Print what makes a shell complete commands, flags, their values, namespaces, contexts and the names of objects. For bash: source <(millwright completion bash). kubectl completes the plugin by itself where kubectl_complete-machine is on PATH.`,
   arguments: [['shell', 'bash, zsh or fish', Object.keys(scripts)]],
   flags: [],
   examples: [['completion bash >> ~/.bashrc', 'for each new shell']],

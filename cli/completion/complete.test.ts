@@ -5,6 +5,8 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
+import { testKubeconfig } from '../../test/support/kube.ts';
+import { until } from '../../test/support/until.ts';
 
 let folder: string;
 beforeAll(async () => {
@@ -42,4 +44,21 @@ it('bash completes commands, flags and values with what `millwright completion b
 it('kubectl completes the plugin with what kubectl_complete-machine prints', async () => {
   expect(await bash('kubectl_complete-machine sw')).toEqual(['sweep', ':4']);
   expect(await bash('kubectl_complete-machine run')).toEqual([':4']);
+});
+
+it('offers the contexts of the kubeconfigs, and the namespaces of the cluster', async () => {
+  const own = join(folder, 'kubeconfig');
+  const contexts = ['prod-a', 'prod-b', 'test'].map((name) => ({ name, context: { cluster: 'c' } }));
+  await writeFile(own, JSON.stringify({ contexts, clusters: [{ name: 'c', cluster: { server: 'https://nowhere' } }] }));
+  const other = join(folder, 'other');
+  await writeFile(other, JSON.stringify({ contexts: [{ name: 'prod-c', context: { cluster: 'c' } }], clusters: [] }));
+  const complete = (...words: string[]) => bash(`KUBECONFIG=${own}:${other} millwright __complete ${words.join(' ')}`);
+
+  expect(await complete('get', 'machines', '--context', 'prod')).toEqual(['prod-a', 'prod-b', 'prod-c']);
+  expect(await complete('stuck', '--context=t')).toEqual(['--context=test']);
+  // A shell gets nothing where the API server does not answer within 1.5 s.
+  await until('a namespace is offered', async (see) => {
+    const offered = see(await complete('stuck', '--kubeconfig', testKubeconfig(), '-n', 'kube-sys'));
+    return offered.includes('kube-system');
+  });
 });

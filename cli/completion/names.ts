@@ -1,4 +1,4 @@
-/** Names of objects, for the completion of a command line. */
+/** Names of objects and contexts, for the completion of a command line. */
 
 import { personFlags } from '../flag-groups.ts';
 import { parseKind } from '../kinds.ts';
@@ -7,18 +7,30 @@ import { resolveOptions } from '../resolve-options.ts';
 /** A shell waits for the answer, ms. */
 const timeoutMs = 1_500;
 
-/** Of a kind, in the namespace that the words or the environment name. Empty where they cannot be read. */
-export async function namesOf(kind: string, words: readonly string[]): Promise<string[]> {
+/**
+ * Of a kind, in the namespace that the words or the environment name; or of the contexts of the kubeconfig. Empty where
+ * they cannot be read.
+ */
+export async function namesOf(kind: string, words: readonly string[]): Promise<readonly string[]> {
   try {
+    const given = Object.fromEntries(personFlags.map((name) => [name, valueIn(words, name)]));
+    if (kind === 'contexts') {
+      const { contextsOf } = await import('../kubeconfig.ts');
+      const { context: _typed, ...others } = given;
+      return contextsOf(await resolveOptions(personFlags, others, process.env));
+    }
     const { connectCluster } = await import('../servers.ts');
     const { dialect } = await import('../dialect.ts');
-    const given = Object.fromEntries(personFlags.map((name) => [name, valueIn(words, name)]));
+    const { namespaces } = await import('../../kube/core.ts');
     const options = await resolveOptions(personFlags, given, process.env);
     const { machine, set, deployment } = dialect.kinds;
-    const resource = { Machine: machine, MachineSet: set, MachineDeployment: deployment }[parseKind(kind)];
+    const resources = { Machine: machine, MachineSet: set, MachineDeployment: deployment };
     const control = await connectCluster('control', options, 'completion');
-    const query = { namespace: options.namespace, metadataOnly: true, timeoutMs, failFast: true };
-    const { items } = await control.list(resource, query);
+    const query = { metadataOnly: true, timeoutMs, failFast: true };
+    const { items } =
+      kind === 'namespaces'
+        ? await control.list(namespaces, query)
+        : await control.list(resources[parseKind(kind)], { ...query, namespace: options.namespace });
     await control.close();
     return items.map(({ metadata }) => metadata.name);
   } catch {
