@@ -73,6 +73,14 @@ describe('machines that are stuck', () => {
         /^Temporal knows of no worker and no controllers of installation 'nosuch'.*, so whether something is stuck is not known\n$/,
       ),
     });
+    expect(await millwright.command('sweep', 'approve', 'nope', ...to)).toMatchObject({
+      code: 1,
+      output: expect.stringContaining('so whether a sweep waits for approval is not known: start one'),
+    });
+    expect(await millwright.command('sweep', 'approve', 'nope')).toMatchObject({
+      code: 1,
+      output: expect.stringContaining('says that it waits for approval, so nothing was approved'),
+    });
     const retried = (await millwright.command('retry', '--blocked-on', 'Source', ...to)).output;
     expect(retried).toContain('signalled 0 workflows');
     expect(retried).toContain("Temporal knows of no worker and no controllers of installation 'nosuch'");

@@ -59,12 +59,21 @@ export async function ask(provider: string, call: () => Promise<unknown>): Promi
 /**
  * Groups the sources by what their provider says of them. A source without a scope, or whose provider has no worker
  * that answers, is a group of its own.
+ * @param onAsking called with the providers that have not answered for all of their sources, at each change
  */
-export async function formGroups(sources: readonly SweptSource[]): Promise<Group[]> {
+export async function formGroups(
+  sources: readonly SweptSource[],
+  onAsking: (providers: readonly string[]) => void,
+): Promise<Group[]> {
   const groups = new Map<string, Group>();
+  const left = new Map<string, number>();
+  for (const { provider } of sources) left.set(provider, (left.get(provider) ?? 0) + 1);
+  onAsking([...left.keys()]);
   await inParallel(sources, async (source) => {
     const { provider } = source;
     const { key, failure } = await keyOf(source);
+    left.set(provider, (left.get(provider) ?? 0) - 1);
+    if (left.get(provider) === 0 && left.delete(provider)) onAsking([...left.keys()]);
     const group = groups.get(key);
     if (group === undefined) groups.set(key, { provider, sources: [source], ...(failure && { failure }) });
     else group.sources.push(source);

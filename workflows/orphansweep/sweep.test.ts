@@ -349,6 +349,18 @@ describe('orphanSweep', () => {
     expect(deletions).toEqual([]);
   });
 
+  it('says of which provider it waits for a worker', async () => {
+    sources = [swept('small'), swept('big', 'big', { provider: 'nobody' }), swept('none', 'none', { provider: '' })];
+    await start();
+    await workflows.advanceUntil(async () => (await handle.query(progressQuery)).doing.includes('providers nobody'));
+    expect((await handle.query(progressQuery)).doing).toBe(
+      'asking the providers nobody about their classes; a call that no worker takes ends after a minute',
+    );
+    const { groups } = (await handle.result()) as SweepReport;
+
+    expect(groups.map(({ provider, error }) => [provider, error?.code])).toContainEqual(['nobody', 'Unavailable']);
+  });
+
   it('[invariant 4 partly] [invariant 6 partly] waits while it cannot read which Machines there are, and shows so', async () => {
     cloud = [vm('owned', { uid: 'u1' })];
     machines = new Set(['u1']);

@@ -45,8 +45,10 @@ export async function orphanSweep(input: SweepInput): Promise<SweepReport> {
   if (failed !== undefined) await reportRun(failed);
   show(sweep, { doing: 'reading the sources' });
   const { sources, limits, past } = await readScope(sweep);
-  show(sweep, { doing: 'grouping the sources' });
-  const groups = await formGroups(sources);
+  const groups = await formGroups(sources, (providers) => {
+    const asked = `asking the providers ${providers.filter(Boolean).join(', ')} about their classes`;
+    show(sweep, { doing: `${asked}; a call that no worker takes ends after a minute` });
+  });
   const minimumAgeMs = limits.minimumAgeSeconds * 1_000;
 
   show(sweep, { doing: 'listing what the clouds have', groups: groups.length });

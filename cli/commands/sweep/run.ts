@@ -25,6 +25,9 @@ type SweepOptions = Options<
   'dryRun' | 'installation' | 'output' | (typeof namespaceFlags)[number] | (typeof temporalFlags)[number]
 >;
 
+const noWorkerOf = (installation: string) => `Temporal knows of no worker of installation '${installation}'`;
+const startFix = 'start one and try again, or correct --namespace, --installation or --temporal-namespace';
+
 /**
  * Starts a sweep, or joins an open one that was started by hand. Prints its progress to standard error and then its
  * report. Throws an Error when no worker would run the sweep, when it waits for approval, and when something could not
@@ -35,8 +38,7 @@ export async function sweep(options: SweepOptions, rawFlags: RawFlags): Promise<
   await withCluster(options, async (to, server) => {
     const missing = await findMissingProcesses(to.client.connection, { namespace: server.namespace, installation });
     if (missing.includes('worker')) {
-      const fix = 'start one and try again, or correct --namespace, --installation or --temporal-namespace';
-      throw new Error(`Temporal knows of no worker of installation '${installation}', so no sweep was started: ${fix}`);
+      throw new Error(`${noWorkerOf(installation)}, so no sweep was started: ${startFix}`);
     }
     const id = await startSweep(to, { dialect: dialectName, namespace, dryRun }, 'person');
     complain(`sweep ${id}: it continues when this command ends`);
@@ -64,7 +66,12 @@ export async function approve(options: SweepOptions, named: readonly string[]): 
   await withCluster(options, async (to, server) => {
     const waiting = await findHeldSweeps(to);
     if (waiting.length === 0) {
-      throw new Error(`no sweep of installation '${installation}' waits for approval, as far as its workers answer`);
+      const missing = await findMissingProcesses(to.client.connection, { namespace: server.namespace, installation });
+      throw new Error(
+        missing.includes('worker')
+          ? `${noWorkerOf(installation)}, so whether a sweep waits for approval is not known: ${startFix}`
+          : `no sweep of installation '${installation}' says that it waits for approval, so nothing was approved: \`millwright stuck\` lists what waits`,
+      );
     }
     const unknown = named.filter((given) => waiting.every((each) => idsOf(each, given).length === 0));
     if (unknown.length > 0) {
