@@ -325,10 +325,26 @@ export const UpdateVmRequest = z.object({
 });
 export type UpdateVmRequest = z.infer<typeof UpdateVmRequest>;
 
+/** The first of the details of a failure: what the cloud has said, and what the provider knows. */
+export const FailureDetails = z.object({
+  cloudCode: z.string().optional().describe('The cloud’s own code.'),
+  requestId: z.string().optional().describe('What the cloud knows the request by.'),
+  retryAfterMs: z
+    .number()
+    .min(0)
+    .optional()
+    .describe('Pause that the cloud asks for, ms. From 10000 on the failure is not retryable.'),
+  nothingMade: z
+    .boolean()
+    .optional()
+    .describe('Of `ensureVm`: true says that this call has made nothing, whatever its code says. Left out: false.'),
+});
+export type FailureDetails = z.infer<typeof FailureDetails>;
+
 /**
  * The cloud activities of one provider. Every one may be repeated after a crash at any line. They fail with an
- * ApplicationFailure whose `type` is a code of api/failures.ts and whose details are `[{ cloudCode?: string,
- * requestId?: string, retryAfterMs?: number }]`; transient codes are retryable, the others are not.
+ * ApplicationFailure whose `type` is a code of api/failures.ts and whose details are `[FailureDetails]`; transient codes
+ * are retryable, the others are not.
  */
 export interface ProviderActivities {
   /**

@@ -11,7 +11,7 @@ import { failuresDoc } from './failures.ts';
 import { metricsDoc } from './metrics.ts';
 import { namesDoc } from './names.ts';
 import { policyFiles } from './policy.ts';
-import { providerContractDoc } from './provider-contract.ts';
+import { providerContractDoc, providerContractSchema } from './provider-contract.ts';
 import { providerSpecsDoc } from './provider-specs.ts';
 import { rbacFiles } from './rbac.ts';
 import { root } from './root.ts';
@@ -33,6 +33,7 @@ export function generatedFiles(): Record<string, string> {
     'docs/reference/metrics.md': metricsDoc(),
     'docs/reference/names.md': namesDoc(),
     'docs/reference/provider-contract.md': providerContractDoc(),
+    'docs/reference/provider-contract.schema.json': providerContractSchema(),
     'docs/reference/provider-specs.md': providerSpecsDoc(),
     'docs/reference/temporal.md': temporalDoc(),
   };

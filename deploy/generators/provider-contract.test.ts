@@ -1,13 +1,23 @@
-import { readFileSync } from 'node:fs';
 import { describe, expect, it } from '@jest/globals';
-import type { z } from 'zod';
-import { activities, providerContractDoc } from './provider-contract.ts';
+import { z } from 'zod';
+import { failures, isFailureCode } from '../../api/failures.ts';
+import { FailureDetails } from '../../api/provider.ts';
+import {
+  activities,
+  contractExamples,
+  failureExamples,
+  providerContractDoc,
+  providerContractSchema,
+  types,
+} from './provider-contract.ts';
+
+const examples = contractExamples();
 
 describe('providerContractDoc', () => {
-  it('has a section for every activity', () => {
+  it('has a section for every activity, and one for failures', () => {
     const sections = providerContractDoc().matchAll(/^## (\w+)$/gm);
 
-    expect([...sections].map(([, name]) => name)).toEqual(Object.keys(activities));
+    expect([...sections].map(([, name]) => name)).toEqual([...Object.keys(activities), 'Failures']);
   });
 
   it('goes into objects and lists', () => {
@@ -21,32 +31,56 @@ describe('providerContractDoc', () => {
   });
 });
 
-describe('docs/providers.md', () => {
-  const text = readFileSync(new URL('../../docs/providers.md', import.meta.url), 'utf8');
-  const examples = [...text.matchAll(/^```json (\w+) (request|result)\n([^`]*)^```$/gm)].map(
-    ([, activity = '', part = '', json = '']) => ({ activity, part, json }),
-  );
-  const schemas = new Map<string, z.ZodType | undefined>(
-    Object.entries(activities).flatMap(([name, { request, result }]) => [
-      [`${name} request`, request] as const,
-      [`${name} result`, result] as const,
-    ]),
-  );
+describe('providerContractSchema', () => {
+  const schema = JSON.parse(providerContractSchema());
+  const readerOf = (type: string) => z.fromJSONSchema({ ...schema, $ref: `#/$defs/${type}` });
 
-  it('has an example for each part of the two activities that every provider needs', () => {
-    const parts = examples.map(({ activity, part }) => `${activity} ${part}`);
+  it('has every type of the contract, and refers to no other', () => {
+    const references = [...providerContractSchema().matchAll(/"\$ref": "#\/\$defs\/(\w+)"/g)].map(([, name]) => name);
 
-    expect(parts).toEqual(
-      expect.arrayContaining(['ensureVm request', 'ensureVm result', 'deleteVm request', 'deleteVm result']),
-    );
+    expect(Object.keys(schema.$defs)).toEqual([...types.keys()]);
+    expect(references).toEqual(expect.arrayContaining(['SecretRef', 'MachineIdentity', 'CloudResource']));
+    expect(references.filter((name = '') => !types.has(name))).toEqual([]);
   });
 
-  it.each(examples)(
-    'shows a $activity $part that its schema accepts, without unknown fields',
-    ({ activity, part, json }) => {
-      const example: unknown = JSON.parse(json);
+  it.each(examples)('accepts the example $# of docs/providers.md, a $type, and has it', ({ type, value }) => {
+    expect(readerOf(type).safeParse(value).error).toBeUndefined();
+    expect(schema.$defs[type].examples).toContainEqual(value);
+  });
 
-      expect(schemas.get(`${activity} ${part}`)?.parse(example)).toEqual(example);
-    },
-  );
+  it('accepts fields that it does not know, and refuses a request without one that is required', () => {
+    const [{ value } = { value: {} }] = examples.filter(({ type }) => type === 'EnsureVmRequest');
+    const reader = readerOf('EnsureVmRequest');
+
+    expect(reader.safeParse({ ...(value as object), later: 1 }).success).toBe(true);
+    expect(reader.safeParse({ ...(value as object), token: undefined }).error?.issues).toMatchObject([
+      { path: ['token'] },
+    ]);
+  });
+});
+
+describe('docs/providers.md', () => {
+  it('has an example of every request and every result', () => {
+    const wanted = Object.values(activities).flatMap(({ request, result }) => [request, ...(result ? [result] : [])]);
+    const shown = new Set(examples.map(({ type }) => type));
+
+    expect(wanted.filter((type) => !shown.has(type))).toEqual([]);
+  });
+
+  it.each(examples)('shows in example $# a $type that api/provider.ts accepts, without unknown fields', (example) => {
+    const { type, value } = example;
+
+    expect(types.get(type)?.parse(value)).toEqual(value);
+  });
+
+  it('has failures by example, which are retryable only if their code is transient and their pause short', () => {
+    const wrong = failureExamples().filter(({ code, retryable, details }) => {
+      const { retryAfterMs = 0 } = FailureDetails.parse(details);
+      const isRetryable = isFailureCode(code) && failures[code].transient && retryAfterMs < 10_000;
+      return !isFailureCode(code) || retryable.startsWith('yes') !== isRetryable;
+    });
+
+    expect(failureExamples().length).toBeGreaterThan(5);
+    expect(wrong).toEqual([]);
+  });
 });

@@ -2,15 +2,15 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ApplicationFailure } from '@temporalio/client';
-import { z } from 'zod';
 import { type FailureCode, failures, isFailureCode } from '../../api/failures.ts';
-import type {
-  CloudResource,
-  DeleteVmRequest,
-  EnsureVmRequest,
-  MachineIdentity,
-  Vm,
-  VmDeletion,
+import {
+  type CloudResource,
+  type DeleteVmRequest,
+  type EnsureVmRequest,
+  FailureDetails,
+  type MachineIdentity,
+  type Vm,
+  type VmDeletion,
 } from '../../api/provider.ts';
 import { Breach, check } from './breach.ts';
 import { type ActivityName, type Calls, inShort, NobodyServes, type Outcome } from './calls.ts';
@@ -39,12 +39,6 @@ const deletionMs = 300_000;
 const pauseMs = 500;
 /** How many calls of a case that has failed are shown, the last ones. */
 const shownCalls = 5;
-
-const Details = z.looseObject({
-  cloudCode: z.string().optional(),
-  requestId: z.string().optional(),
-  retryAfterMs: z.number().min(0).optional(),
-});
 
 export function createWorld({ subject, cloud, lateMs = 0, worker, ...options }: WorldOptions) {
   const { providerSpec, credentials, userData, namespace } = subject;
@@ -203,7 +197,7 @@ export function createWorld({ subject, cloud, lateMs = 0, worker, ...options }: 
       );
       check(Boolean(failure.message), `the failure ${type} has no message`);
       const [details = {}] = failure.details ?? [];
-      const [problem] = Details.safeParse(details).error?.issues ?? [];
+      const [problem] = FailureDetails.safeParse(details).error?.issues ?? [];
       const place = ['details[0]', ...(problem?.path ?? [])].join('.');
       check(
         problem === undefined,

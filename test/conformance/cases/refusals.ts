@@ -1,4 +1,5 @@
 /** How a provider fails. */
+import type { FailureDetails } from '../../../api/provider.ts';
 import { check, NotRun } from '../breach.ts';
 import type { Case } from '../case.ts';
 import { answerOf } from '../world.ts';
@@ -119,7 +120,7 @@ export const refusalCases: readonly Case[] = [
     async run(world) {
       await world.cloud?.setFault({ kind: 'askedToWait', retryAfterSeconds: longPauseSeconds });
       const failure = await world.refusal('ensureVm', world.creation(world.newMachine()), 'Unavailable');
-      const { retryAfterMs } = (failure.details?.[0] ?? {}) as { retryAfterMs?: number };
+      const { retryAfterMs } = (failure.details?.[0] ?? {}) as FailureDetails;
       check((retryAfterMs ?? 0) >= longPauseSeconds * 1_000, `retryAfterMs is ${retryAfterMs}`);
       check(failure.nonRetryable === true, 'it is retryable, and so waits where nobody sees it');
     },
