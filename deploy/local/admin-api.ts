@@ -6,7 +6,7 @@ export function toFlags(flags: Readonly<Record<string, string | number | undefin
   return Object.entries(flags).flatMap(([name, value]) => (value === undefined ? [] : [`--${name}=${value}`]));
 }
 
-/** Calls the admin API of a cloud at a URL. Throws with its answer when it refuses. */
+/** Calls the admin API of a cloud at a URL. An empty answer is null. Throws with its answer when it refuses. */
 export async function callAdmin<T>(
   url: string,
   method: 'GET' | 'PUT' | 'POST',
@@ -19,5 +19,5 @@ export async function callAdmin<T>(
   });
   const text = await answer.body.text();
   if (answer.statusCode >= 300) throw new Error(`${method} ${path} of the cloud: ${answer.statusCode} ${text}`);
-  return JSON.parse(text);
+  return JSON.parse(text || 'null');
 }

@@ -10,6 +10,7 @@ import { temporalServer } from '../../cli/temporal-server.ts';
 import { startStack } from '../../deploy/local/stack.ts';
 import { cases } from './cases.ts';
 import { readClassFile } from './class-file.ts';
+import { providerWithCounterpart } from './http-counterpart.ts';
 import { providers } from './providers.ts';
 import { caseLines, exitCodeOf, type ProviderResults, totalsLine, unprovenLines } from './report.ts';
 import { runAll } from './run-all.ts';
@@ -24,6 +25,7 @@ interface ConformanceOptions {
   readonly provider?: string;
   readonly class?: string;
   readonly worker?: string;
+  readonly counterpart?: string;
   readonly case?: string;
   readonly json?: true;
 }
@@ -33,11 +35,15 @@ process.exit(await main());
 async function main(): Promise<number> {
   const program = new Command('npm run conformance --')
     .description(
-      'Checks that a provider does what docs/providers.md promises. It calls the provider through Temporal alone, but with --all those in TypeScript also in its own process, and deletes what it has made. It makes up to two VMs at a time. Exits with 0 only if every case has passed, with 1 if one has failed, with 2 for unusable flags, and with 3 if none has failed and one was not run.',
+      'Checks that a provider does what docs/providers.md promises. It calls the provider through Temporal alone, but with --all those in TypeScript also in its own process, and deletes what it has made. It makes up to two VMs at a time, and more only in a cloud under its control. Exits with 0 only if every case has passed, with 1 if one has failed, with 2 for unusable flags, and with 3 if none has failed and one was not run.',
     )
     .option('--provider <name>', 'provider that is checked, as in `provider` of a MachineClass')
     .option('--class <path>', 'file with a MachineClass, and with its Secrets unless they exist')
     .option('--worker <command>', 'command that starts the worker of the provider, which is then killed as well')
+    .option(
+      '--counterpart <url>',
+      'cloud that answers the questions of docs/reference/conformance.md and has the class: every case is run, on servers of its own by default',
+    )
     .option(
       '--all',
       `check ${names}, or the one that --provider names, each with a cloud that shows faults; on servers of its own by default`,
@@ -72,14 +78,19 @@ async function run(program: Command): Promise<readonly ProviderResults[]> {
   const options = parseOptions([...cliFlags, ...clusterFlags], given, process.env);
   const common = { cases: selected(own.case), signal: untilSignal() };
   if (own.all) {
-    for (const name of ['class', 'worker'] as const) {
-      if (own[name] !== undefined) throw new UsageError(`--${name} is '${own[name]}': leave it out with --all`);
-    }
+    refuse(own, '--all', 'class', 'worker', 'counterpart');
     const chosen = providers.filter(({ name }) => own.provider === undefined || name === own.provider);
     if (chosen.length === 0) throw new UsageError(`--provider is '${own.provider}': with --all give one of ${names}`);
     return checkAll({ ...common, providers: chosen, onResult: blocks(own, chosen) }, given);
   }
   if (!own.provider) throw new UsageError('--provider is missing: name the provider, or give --all');
+  if (own.counterpart !== undefined) {
+    refuse(own, '--counterpart', 'class');
+    if (!own.worker)
+      throw new UsageError('--worker is missing: give the command that starts the worker, which is killed');
+    const entry = await providerWithCounterpart(own.provider, readUrl(own.counterpart), own.worker);
+    return checkAll({ ...common, providers: [entry], onResult: lines(own) }, given);
+  }
   if (!own.class) throw new UsageError('--class is missing: give the path of a file with a MachineClass');
   const file = readClassFile(own.class, options.namespace);
   const control = await connectCluster('control', options, 'conformance');
@@ -95,13 +106,26 @@ async function run(program: Command): Promise<readonly ProviderResults[]> {
   }
 }
 
+function refuse(own: ConformanceOptions, mode: string, ...names: ('class' | 'worker' | 'counterpart')[]): void {
+  for (const name of names)
+    if (own[name] !== undefined) throw new UsageError(`--${name} is '${own[name]}': leave it out with ${mode}`);
+}
+
+/** Without a slash at the end. */
+function readUrl(text: string): string {
+  if (/^https?:/.test(text) && URL.canParse(text)) return text.replace(/\/+$/, '');
+  throw new UsageError(`--counterpart is '${text}': give an http or https URL`);
+}
+
 /** On the servers that the flags name, else on its own. */
 async function checkAll(
   options: Pick<Parameters<typeof runAll>[0], 'cases' | 'providers' | 'signal' | 'onResult'>,
   { targetKubeconfig, temporalAddress }: Partial<Record<FlagName, string>>,
 ): Promise<readonly ProviderResults[]> {
   if ((targetKubeconfig === undefined) !== (temporalAddress === undefined)) {
-    throw new UsageError('--target-kubeconfig and --temporal-address belong together with --all: give both or none');
+    throw new UsageError(
+      '--target-kubeconfig and --temporal-address belong together with --all and --counterpart: give both or none',
+    );
   }
   if (targetKubeconfig !== undefined && temporalAddress !== undefined)
     return runAll({ ...options, servers: { kubeconfig: targetKubeconfig, temporalAddress } });
@@ -148,7 +172,7 @@ function blocks({ json, case: text }: ConformanceOptions, chosen: typeof provide
 
 function needsText(needs: readonly string[]): string {
   if (needs.length === 0) return '';
-  return needs.includes('worker') ? ' (needs --worker or --all)' : ' (needs --all)';
+  return needs.includes('worker') ? ' (needs --worker or --all)' : ' (needs --counterpart or --all)';
 }
 
 /** Aborts with the first Ctrl-C, so that the case that runs cleans up; the second one ends the process. */

@@ -4,7 +4,6 @@ import type { Cloud, Tags } from '../../activities/providers/kit/cloud.ts';
 import { createProvider } from '../../activities/providers/kit/provider.ts';
 import type { Provider, ProviderDeps } from '../../activities/providers/provider.ts';
 import { hurried } from '../support/hurried.ts';
-import { preparePythonProvider } from '../support/python-provider.ts';
 import type { Counterpart } from './counterpart.ts';
 import { startSimulatedCounterpart } from './counterparts/simulated.ts';
 import type { WorkerCommand } from './worker-process.ts';
@@ -20,7 +19,7 @@ export interface ProviderEntry {
   readonly name: string;
   /** How late its cloud lists a VM where that is the fault, ms: a little less than `settleSeconds` of the provider. */
   readonly lateMs: number;
-  /** Makes it in this process, with waits that are shorter by `hurry`. Left out: it is in another language. */
+  /** Makes it in this process, with waits that are shorter by `hurry`. Left out: it is of somebody else. */
   readonly make?: (deps: ProviderDeps) => Promise<Provider>;
   startCounterpart(): Promise<Counterpart>;
   /**
@@ -53,13 +52,6 @@ export const providers: readonly ProviderEntry[] = [
     ...ofKit('openstack', async () => (await import('../../activities/providers/openstack/index.ts')).openstackCloud),
     lateMs: 9_000,
     startCounterpart: async () => (await import('./counterparts/openstack.ts')).startOpenstackCounterpart(),
-  },
-  {
-    name: 'python',
-    lateMs: 1_500,
-    startCounterpart: startSimulatedCounterpart,
-    prepareWorker: ({ kubeconfig, temporalAddress }, installation) =>
-      preparePythonProvider(kubeconfig, temporalAddress, installation),
   },
 ];
 

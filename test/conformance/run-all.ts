@@ -43,7 +43,7 @@ export async function runAll({ providers, ...options }: RunAllOptions): Promise<
 /** Runs the cases in this process where they and the provider allow it, and then the others through a worker. */
 async function runOne({ servers, cases, signal, onResult }: Omit<RunAllOptions, 'providers'>, entry: ProviderEntry) {
   const { name, lateMs, make } = entry;
-  const installation = `conformance-${name}-${randomBytes(3).toString('hex')}`;
+  const installation = `conformance-${randomBytes(6).toString('hex')}`;
   const options = { signal, onResult: (result: CaseResult) => onResult(name, result) };
   return withEnds(async (atEnd) => {
     const control = createKubeClient({

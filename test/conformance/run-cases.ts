@@ -77,5 +77,5 @@ function endOf(error: unknown): CaseEnd {
 function lackOf({ cloud, worker }: World, need: Need): string | undefined {
   if (need === 'worker') return worker ? undefined : 'needs a worker that it may kill: give --worker';
   if (cloud !== undefined) return need === 'cloud' ? undefined : cloud.lacks[need];
-  return `needs a cloud under its control${need === 'cloud' ? '' : `, with the fault ${need}`}: only --all has one`;
+  return `needs a cloud under its control${need === 'cloud' ? '' : `, with the fault ${need}`}: give --counterpart`;
 }

@@ -5,7 +5,7 @@ it(
   'npm run conformance passes every case that its cloud can show for the provider aws',
   () =>
     expectToPass(
-      'aws',
+      ['--all', '--provider', 'aws'],
       'a create that fails half-way: RunInstances makes all that it is asked for, or nothing',
       'throttling with a pause: EC2 does not say how long to wait',
     ),

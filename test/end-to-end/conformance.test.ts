@@ -49,7 +49,7 @@ describe('npm run conformance for a provider of somebody else', () => {
     const notRun = needingCloud + 1; // and the tags, which the simulated provider does not change
     const passed = cases.length - notRun + 1; // and at the end that nothing is left
     expect(stdout.trim().split('\n').at(-1)).toBe(`${passed} passed, 0 failed, ${notRun} not run`);
-    expect(stdout).toContain('needs a cloud under its control, with the fault lostAnswer: only --all has one');
+    expect(stdout).toContain('needs a cloud under its control, with the fault lostAnswer: give --counterpart');
     expect(stdout).toContain('It is not known whether simulated keeps these promises');
     expect(code).toBe(3);
     expect(await cloud.things()).toEqual([]);
@@ -72,9 +72,22 @@ describe('npm run conformance', () => {
     [['--all', '--case', 'nothing'], "--case is 'nothing', which no title has: give a part of a title"],
     [
       ['--all', '--provider', 'example'],
-      "--provider is 'example': with --all give one of simulated, aws, azure, openstack, python",
+      "--provider is 'example': with --all give one of simulated, aws, azure, openstack",
     ],
     [['--all', '--class', 'class.yaml'], "--class is 'class.yaml': leave it out with --all"],
+    [
+      ['--provider', 'example', '--counterpart', 'http://127.0.0.1:9', '--class', 'class.yaml'],
+      "--class is 'class.yaml': leave it out with --counterpart",
+    ],
+    [['--provider', 'example', '--counterpart', 'http://127.0.0.1:9'], '--worker is missing: give the command'],
+    [
+      ['--provider', 'example', '--counterpart', '127.0.0.1:9', '--worker', 'true'],
+      "--counterpart is '127.0.0.1:9': give an http or https URL",
+    ],
+    [
+      ['--provider', 'example', '--counterpart', 'http://127.0.0.1:9', '--worker', 'true'],
+      "--counterpart is 'http://127.0.0.1:9', of which the suite cannot ask GET /: connect ECONNREFUSED 127.0.0.1:9",
+    ],
     [['--all', '--temporal-address', 'here'], "--temporal-address is 'here': give host:port"],
   ])('refuses %j', async (args, problem) => {
     const { code, stderr } = await conformance(...args);

@@ -22,12 +22,9 @@ export function servers(): string[] {
   return ['--target-kubeconfig', kubeconfig ?? '', '--temporal-address', address ?? ''];
 }
 
-/**
- * Expects that a provider of this repository passes all cases but these, which its cloud cannot show: titles and
- * reasons.
- */
-export async function expectToPass(provider: string, ...notRun: string[]): Promise<void> {
-  const { code, stdout } = await conformance('--all', '--provider', provider, ...servers());
+/** Expects that a provider passes all cases but these, which it or its cloud cannot show: titles and reasons. */
+export async function expectToPass(flags: readonly string[], ...notRun: string[]): Promise<void> {
+  const { code, stdout } = await conformance(...flags, ...servers());
 
   expect(stdout.match(/^ {2}failed [\s\S]*?\n +see .*$/gm) ?? []).toEqual([]);
   expect(stdout.match(/(?<=not run {2}).*/g) ?? []).toEqual(notRun);

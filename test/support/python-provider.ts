@@ -1,16 +1,10 @@
 /** The provider of deploy/examples/python-provider as a process. */
-import { execFile } from 'node:child_process';
-import { mkdtemp, rm, writeFile } from 'node:fs/promises';
-import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { promisify } from 'node:util';
 import { ensureVenv } from '../../deploy/local/python.ts';
-import { findServer } from '../../deploy/local/servers.ts';
-import { loadKubeconfig } from '../../kube/config.ts';
+import { makeProviderAccount } from './provider-account.ts';
 
 const example = fileURLToPath(new URL('../../deploy/examples/python-provider', import.meta.url));
-const run = promisify(execFile);
 
 /** A Python with the packages of the example. Makes it at the first call in a checkout. */
 export function findProviderPython(): Promise<string> {
@@ -22,28 +16,12 @@ export function findProviderPython(): Promise<string> {
  * files.
  */
 export async function preparePythonProvider(kubeconfig: string, temporalAddress: string, installation: string) {
-  const python = await findProviderPython();
-  const kubectl = await findServer('kubectl');
-  const asAdmin = ['--kubeconfig', kubeconfig, '--namespace', installation];
-  await run(kubectl, [...asAdmin, 'apply', '-f', join(example, 'rights.yaml')]);
-  const { stdout: token } = await run(kubectl, [...asAdmin, 'create', 'token', 'millwright-provider-python']);
-  const access = loadKubeconfig(kubeconfig);
-  const { tls } = await access.credentials();
-
-  const dir = await mkdtemp(join(tmpdir(), 'millwright-python-'));
-  const files = { token: join(dir, 'token'), ca: join(dir, 'ca.crt') };
-  await writeFile(files.token, token, { mode: 0o600 });
-  await writeFile(files.ca, tls.ca ?? '');
+  const account = { name: 'millwright-provider-python', rights: join(example, 'rights.yaml') };
+  const { env, remove } = await makeProviderAccount(kubeconfig, installation, account);
   return {
-    program: python,
+    program: await findProviderPython(),
     args: [join(example, 'provider.py')],
-    env: {
-      TEMPORAL_ADDRESS: temporalAddress,
-      MILLWRIGHT_INSTALLATION: installation,
-      KUBERNETES_SERVER: access.server,
-      KUBERNETES_TOKEN_FILE: files.token,
-      KUBERNETES_CA_FILE: files.ca,
-    },
-    remove: () => rm(dir, { recursive: true, force: true }),
+    env: { ...env, TEMPORAL_ADDRESS: temporalAddress, MILLWRIGHT_INSTALLATION: installation },
+    remove,
   };
 }
