@@ -5,6 +5,7 @@ import { ensureTemplate } from '../deploy/local/openstack-cloud/template.ts';
 import { findServer, type ServerName } from '../deploy/local/servers.ts';
 import { loadReplayBundle, loadWorkflowBundle } from '../temporal/bundle.ts';
 import { ensureBrowser, lackOfBrowser } from './support/browser.ts';
+import { buildGoProvider } from './support/examples.ts';
 import { findHealth } from './support/health.ts';
 import { findMcm } from './support/mcm-processes.ts';
 import { findMcmReader } from './support/mcm-reader.ts';
@@ -30,6 +31,7 @@ export const preparations: Preparations = {
 /** For `npm run test:long`, besides those for `npm test`. */
 export const longPreparations: Preparations = {
   'machine-controller-manager': findMcm,
+  'deploy/examples/go-provider': buildGoProvider,
   ...servers('kube-controller-manager', 'temporal-server', 'temporal-sql-tool'),
   PostgreSQL: async () => lackOfPostgresql() ?? ensurePostgresql(),
 };

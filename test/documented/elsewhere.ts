@@ -8,11 +8,18 @@ export const elsewhere: Readonly<Record<string, Readonly<Record<string, Elsewher
   'README.md': {
     'npm run demo': { testedBy: 'test/run.ts' },
   },
+  'deploy/examples/go-provider/README.md': {
+    'make test': { testedBy: 'test/end-to-end/conformance-go.long.test.ts' },
+    kubectl: { testedBy: 'test/support/provider-account.ts' },
+    export: { testedBy: 'test/support/provider-account.ts' },
+    'go run': { testedBy: 'test/end-to-end/conformance-go.long.test.ts' },
+  },
   'deploy/examples/python-provider/README.md': {
+    'make test': { testedBy: 'test/end-to-end/conformance-python.test.ts' },
     'python3 -m venv': { testedBy: 'test/support/python-provider.ts' },
     '/tmp/python-provider/bin/pip': { testedBy: 'test/support/python-provider.ts' },
-    kubectl: { testedBy: 'test/support/python-provider.ts' },
-    export: { testedBy: 'test/support/python-provider.ts' },
+    kubectl: { testedBy: 'test/support/provider-account.ts' },
+    export: { testedBy: 'test/support/provider-account.ts' },
     '/tmp/python-provider/bin/python': { testedBy: 'test/end-to-end/python-provider.test.ts' },
     'npm run conformance': { testedBy: 'test/end-to-end/conformance.test.ts' },
   },

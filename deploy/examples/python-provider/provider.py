@@ -19,6 +19,7 @@ from urllib.request import Request, urlopen
 
 from temporalio import activity
 from temporalio.client import Client
+from temporalio.envconfig import ClientConfigProfile
 from temporalio.exceptions import ApplicationError
 from temporalio.worker import Worker
 
@@ -276,13 +277,13 @@ def served_as(name, function):
 
 async def main():
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(100))  # a worker takes 100 activities at once
-    address, namespace = os.environ["TEMPORAL_ADDRESS"], os.environ.get("TEMPORAL_NAMESPACE", "default")
-    client = await Client.connect(address, namespace=namespace)
+    client = await Client.connect(**ClientConfigProfile.load().to_client_connect_config())
     queue = f"{os.environ['MILLWRIGHT_INSTALLATION']}.provider-python"
     served = {"ensureVm": ensure_vm, "deleteVm": delete_vm, "listVms": list_vms, "validateClass": validate_class}
     activities = [served_as(name, function) for name, function in served.items()]
     print(f"serving {queue}", flush=True)
-    await Worker(client, task_queue=queue, activities=activities).run()
+    often = timedelta(seconds=5)  # by default the SDK holds back heartbeats for 8 s, and cancellations with them
+    await Worker(client, task_queue=queue, activities=activities, max_heartbeat_throttle_interval=often).run()
 
 
 if __name__ == "__main__":
