@@ -343,8 +343,8 @@ export type FailureDetails = z.infer<typeof FailureDetails>;
 
 /**
  * The cloud activities of one provider. Every one may be repeated after a crash at any line. They fail with an
- * ApplicationFailure whose `type` is a code of api/failures.ts and whose details are `[FailureDetails]`; transient codes
- * are retryable, the others are not.
+ * ApplicationFailure whose `type` is a code of api/failures.ts and whose details are `[FailureDetails]`; transient
+ * codes are retryable, the others are not.
  */
 export interface ProviderActivities {
   /**

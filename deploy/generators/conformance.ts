@@ -29,8 +29,9 @@ ${cases.map(row).join('\n')}
 
 With \`--counterpart <url>\`, the suite asks the program at this URL about the cloud: which faults it shows, and what exists in it. Write this program
 for a test double of your cloud, or for an account that nothing else uses. It is the same for a provider in any language.
-There is one in [Go](../../deploy/examples/go-provider/conformance_test.go), in [Python](../../deploy/examples/python-provider/test_conformance.py), and
-in [TypeScript](../../test/support/serve-counterpart.ts), each for the simulated cloud.
+There is one in [Go](../../deploy/examples/go-provider/conformance_test.go), in
+[Python](../../deploy/examples/python-provider/test_conformance.py), and in [TypeScript](../../test/support/serve-counterpart.ts), each for the
+simulated cloud.
 
 Requests and answers are JSON. Any status from 300 on fails the case, which shows the body of the answer.
 

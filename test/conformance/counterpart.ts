@@ -42,7 +42,7 @@ export type CloudThing = Readonly<z.infer<typeof CloudThing>>;
 const Owner = z.enum(['class', 'another', 'nobody']);
 export type Owner = z.infer<typeof Owner>;
 
-/** What a cloud cannot be asked for: a fault, or a second VM that a provider finds when it looks for that of a Machine. */
+/** What a cloud may be unable to show: a fault, or a second VM that a provider finds for a Machine. */
 const Lack = z.enum([...CloudFault.options.map(({ shape }) => shape.kind.value), 'severalVms']);
 
 /** What the suite has to know of a cloud. */

@@ -1,12 +1,16 @@
-/** What the suite says of a program that does not answer as docs/reference/conformance.md asks. mutants.test.ts has one that does. */
+/** What the suite says of a counterpart that does not answer as it should. That of mutants.test.ts does. */
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { connectCounterpart } from './http-counterpart.ts';
+import { secrets } from '../../api/secret.ts';
+import { loadKubeconfig } from '../../kube/config.ts';
+import { namespaces } from '../../kube/core.ts';
+import { newNamespace, testClient, testKubeconfig } from '../support/kube.ts';
+import { connectCounterpart, providerWithCounterpart } from './http-counterpart.ts';
 
 const facts = { providerSpec: {}, credentials: { token: 'a' }, manyVms: 3, listedLateMs: 100 };
 
-describe('connectCounterpart', () => {
+describe('a counterpart over HTTP', () => {
   let server: Server;
   let url: string;
   /** Status and body by request; any other gets an empty answer. */
@@ -56,5 +60,25 @@ describe('connectCounterpart', () => {
 
     await expect(cloud.things()).rejects.toThrow(/answers GET \/things with \[.*"server".*: correct 0\.kind: /);
     await expect(cloud.calls()).rejects.toThrow(/GET \/calls of the cloud: 500 "broken"/);
+  });
+
+  it('comes with a worker whose account may read Secrets and the namespace, and nothing else', async () => {
+    answers = { 'GET /': [200, facts] };
+    const admin = testClient();
+    const namespace = await newNamespace(admin);
+    await admin.create(secrets, { metadata: { namespace, name: 'credentials' }, stringData: { token: 'a' } });
+    const { prepareWorker } = await providerWithCounterpart('example', url, 'true');
+    const servers = { kubeconfig: testKubeconfig(), temporalAddress: 'temporal:7233' };
+    const { env, remove } = await prepareWorker(servers, namespace);
+    const account = testClient(loadKubeconfig(env?.KUBECONFIG ?? ''));
+
+    expect(env).toMatchObject({ TEMPORAL_ADDRESS: 'temporal:7233', MILLWRIGHT_INSTALLATION: namespace });
+    expect(await account.get(secrets, { namespace, name: 'credentials' })).toMatchObject({ data: { token: 'YQ==' } });
+    expect(await account.get(namespaces, { name: namespace })).toHaveProperty('metadata.uid');
+    const refused = { code: 403 };
+    await expect(account.list(secrets, { namespace })).rejects.toMatchObject(refused);
+    await expect(account.create(secrets, { metadata: { namespace, name: 'other' } })).rejects.toMatchObject(refused);
+    await expect(account.get(secrets, { namespace: 'default', name: 'a' })).rejects.toMatchObject(refused);
+    await Promise.all([remove?.(), account.close(), admin.close()]);
   });
 });

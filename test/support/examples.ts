@@ -4,7 +4,7 @@ import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { servers } from './conformance.ts';
 
-/** `make test` of an example, on the servers of the tests. Resolves with what it has printed, and throws that if it fails. */
+/** `make test` of an example, on the servers of the tests. Resolves with what it prints, and throws that if it fails. */
 export function testExample(example: string, variables: Readonly<Record<string, string>> = {}): Promise<string> {
   return make(example, 'test', { ...variables, CONFORMANCE_FLAGS: servers().join(' ') });
 }

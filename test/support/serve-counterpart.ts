@@ -26,7 +26,9 @@ export async function serveCounterpart(cloud: Counterpart, listedLateMs: number)
   const server = createServer((request, response) => {
     const answer = async () => {
       const body: unknown = request.method === 'GET' ? undefined : await json(request).catch(() => undefined);
-      return routes[`${request.method} ${request.url}`]?.(body);
+      const route = routes[`${request.method} ${request.url}`];
+      if (route === undefined) throw new Error(`there is no ${request.method} ${request.url}`);
+      return route(body);
     };
     answer().then(
       (body) => response.end(JSON.stringify(body)),

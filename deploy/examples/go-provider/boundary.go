@@ -21,7 +21,7 @@ const (
 // Codes that are worth another attempt within seconds: docs/reference/failures.md.
 var transient = map[string]bool{"Aborted": true, "DeadlineExceeded": true, "Unavailable": true, "Unknown": true}
 
-// Failure is the error of an activity. Message and details get into a status and into histories: no secret in them.
+// Failure is the error of an activity. Message and details get into histories: no secret in them.
 type Failure struct {
 	Code    string
 	Message string
@@ -34,8 +34,8 @@ func failed(code, format string, args ...any) *Failure {
 	return &Failure{Code: code, Message: fmt.Sprintf(format, args...)}
 }
 
-// serve registers an activity under its name in the contract. It beats while the activity runs, and turns its error into
-// one that Millwright understands.
+// serve registers an activity under its name in the contract. It beats while the activity runs, and turns its error
+// into one that Millwright understands.
 func serve[Request, Result any](w worker.ActivityRegistry, name string, act func(context.Context, Request) (Result, error)) {
 	run := func(ctx context.Context, request Request) (Result, error) {
 		start := time.Now()
@@ -81,7 +81,8 @@ func toTemporal(ctx context.Context, err error, elapsed time.Duration) error {
 	if !options.NonRetryable {
 		options.NextRetryDelay = pause
 	}
-	return temporal.NewApplicationErrorWithOptions(failure.Message, failure.Code, options) // no Cause: its text gets into histories
+	// No Cause: its text would get into histories.
+	return temporal.NewApplicationErrorWithOptions(failure.Message, failure.Code, options)
 }
 
 // sleep returns early if the call is cancelled.

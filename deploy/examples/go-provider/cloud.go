@@ -123,7 +123,8 @@ func (c *Cloud) refused(response *http.Response, text []byte) *Failure {
 		Error struct{ Code, Message string } `json:"error"`
 	}
 	_ = json.Unmarshal(text, &answer)
-	message := fmt.Sprintf("the answer is not in the cloud's format (%d bytes)", len(text)) // a class names the server: it may be any
+	// A class names the server, which may be any: only an error of the cloud is quoted.
+	message := fmt.Sprintf("the answer is not in the cloud's format (%d bytes)", len(text))
 	if answer.Error.Code != "" {
 		message = strings.ReplaceAll(answer.Error.Message, c.token, "(hidden)") // some clouds quote what they refuse
 	}

@@ -2,8 +2,8 @@ package main
 
 import "encoding/json"
 
-// The types of the provider contract, version 1: docs/reference/provider-contract.schema.json. contract_test.go compares
-// them with its examples. An optional field is left out if it is empty, unless empty has a meaning: then it is a pointer.
+// The types of the provider contract, version 1: docs/reference/provider-contract.schema.json. contract_test.go
+// compares them. An optional field is left out if it is empty, unless empty has a meaning: then it is a pointer.
 
 // SecretRef names a Secret of the control cluster.
 type SecretRef struct {

@@ -118,7 +118,7 @@ func useDefaults(request *EnsureVMRequest) error {
 	return err
 }
 
-// findSurvivor answers the VM that the Machine names, else its oldest one, and deletes the others; nil if there is none.
+// findSurvivor answers the VM that the Machine names, else its oldest one, else nil. It deletes the others.
 func findSurvivor(ctx context.Context, cloud *Cloud, spec Spec, request EnsureVMRequest) (*Resource, error) {
 	own, stranger, err := findOwn(ctx, cloud, spec, request.Machine.UID, request.ProviderID)
 	if err != nil {
@@ -162,7 +162,7 @@ func findOwn(ctx context.Context, cloud *Cloud, spec Spec, uid, providerID strin
 	return append(own, found...), nil, nil
 }
 
-// namedID answers the ID of the VM that a provider ID names, if it is of this cloud. Others spell the place differently.
+// namedID answers the ID of the VM that a provider ID names, if it is of this cloud. Others spell the place otherwise.
 func namedID(providerID string) string {
 	scheme, rest, _ := strings.Cut(strings.ToLower(providerID), "://")
 	if scheme != "simulated" {
@@ -317,7 +317,7 @@ func findDeletable(ctx context.Context, cloud *Cloud, spec Spec, request DeleteV
 	return []Resource{one}, nil, nil
 }
 
-// findUntagged answers the VM that another system has made for the Machine: with its name, the tags of the class, no UID.
+// findUntagged answers the VM that another system has made: with the Machine's name, the tags of the class, and no UID.
 func findUntagged(ctx context.Context, cloud *Cloud, spec Spec, name string) (*UntaggedVM, error) {
 	all, err := cloud.listAll(ctx, spec.Tags)
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// Secrets reads Secrets of the control cluster. One request needs no Kubernetes client, which would be most of the program.
+// Secrets reads Secrets of the control cluster. One request needs no Kubernetes client, which would be the largest part.
 type Secrets struct {
 	server    string
 	tokenFile string
