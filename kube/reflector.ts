@@ -3,7 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { KubeObject, Resource } from '../api/objects.ts';
 import { backoffMs } from './backoff.ts';
 import type { KubeClient, Selection } from './client.ts';
-import { isGone, StatusError } from './errors.ts';
+import { isGone, isUnreachable, StatusError } from './errors.ts';
 import type { Logger } from './logger.ts';
 import { createStore, type Indexes, type Store, type StoreEvent } from './store.ts';
 
@@ -49,8 +49,8 @@ export interface Reflector<T extends KubeObject> {
 /** A watch that lasted this long has proved the connection: the next one may start at once. */
 const provenMs = 5_000;
 /**
- * After a longer silence, other than between refusals, everything is listed again, ms: the server may have been restored
- * from a backup, and have passed the version of the watch since.
+ * After a longer silence, other than between refusals by the API server, everything is listed again, ms: the server may
+ * have been restored from a backup, and have passed the version of the watch since.
  */
 const resumesWithinMs = 3_000;
 /** Longest pause that a Retry-After can ask for. */
@@ -96,7 +96,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
   let known = '';
   /** When the server has sent something last, by performance.now(). */
   let heardMs = 0;
-  /** A watch has ended since without a refusal, or no connection could be made. */
+  /** Since then a watch has ended without a refusal, or the server could not be reached, as a load balancer may say. */
   let wasCut = false;
   /** The server was found behind `known`, which the next event `synced` reports. */
   let isRestored = false;
@@ -216,7 +216,7 @@ export function startReflector<T extends KubeObject>(options: ReflectorOptions<T
 
   async function pause(error: unknown, failures: number): Promise<void> {
     const retryAfterMs = error instanceof StatusError ? Math.min(error.retryAfterMs ?? 0, maxRetryAfterMs) : 0;
-    if (!(error instanceof StatusError)) wasCut = true;
+    if (!(error instanceof StatusError) || isUnreachable(error)) wasCut = true;
     if (isGone(error)) resourceVersion = undefined;
     else if (error !== undefined) setReachable(false);
     const delayMs = Math.max(failures === 0 ? 0 : backoffMs(failures, Math.random()), retryAfterMs);

@@ -357,6 +357,23 @@ describe('a reflector on a broken connection', () => {
     expect(said).toEqual(['synced', 'synced']);
   });
 
+  it.each([
+    { title: 'lists again when its first watch got a 503 and then there was silence', code: 503, expected: 2 },
+    { title: 'does not list again when its first watch got a 403 and then there was silence', code: 403, expected: 1 },
+  ])('$title', async ({ code, expected }) => {
+    const now = performance.now.bind(performance);
+    const refused: Fault = { kind: 'answer', status: code, body: statusBody(code, 'Refused') };
+    const refuseOnce = times(1, isWatch, refused);
+    proxy.setRule((request) => {
+      if (isWatch(request)) jest.spyOn(performance, 'now').mockImplementation(() => now() + 10_000);
+      return refuseOnce(request);
+    });
+    reflect();
+    await untilWatches(2);
+
+    expect(lists()).toHaveLength(expected);
+  });
+
   it('waits as long as Retry-After asks', async () => {
     const busy = statusBody(429, 'TooManyRequests');
     proxy.setRule(times(1, isWatch, { kind: 'answer', status: 429, headers: { 'retry-after': '2' }, body: busy }));
