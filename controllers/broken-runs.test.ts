@@ -20,6 +20,9 @@ let ended: string[];
 let events: EventRecord[];
 let counted: string[];
 let controller: Controller;
+let logger: ReturnType<typeof recordingLogger>;
+/** What each call to the server about a run begins with. */
+let meet: (call: string, workflowId: string) => Promise<void>;
 
 const nameIn = (workflowId: string) => workflowId.split('/').at(-2) ?? '';
 const workflow = {
@@ -28,8 +31,12 @@ const workflow = {
       yield { workflowId: `i/machine/n/${name}/${name}-uid`, runId: `${name}-${runs}`, type: 'machine' };
   },
   getHandle: (workflowId: string) => ({
-    describe: async () => ({ searchAttributes: { TemporalReportedProblems: problems } }),
+    async describe() {
+      await meet('describe', workflowId);
+      return { searchAttributes: { TemporalReportedProblems: problems } };
+    },
     async terminate() {
+      await meet('terminate', workflowId);
       const name = nameIn(workflowId);
       ended.push(name);
       broken.set(name, (broken.get(name) ?? 0) + 1); // the next one breaks as well
@@ -37,24 +44,28 @@ const workflow = {
   }),
 };
 const workflowService = {
-  getWorkflowExecutionHistory: async () => ({ history: { events: [{ workflowExecutionStartedEventAttributes: {} }] } }),
-  startWorkflowExecution: async () => ({}),
+  async getWorkflowExecutionHistory({ execution }: { execution: { workflowId: string } }) {
+    await meet('read', execution.workflowId);
+    return { history: { events: [{ workflowExecutionStartedEventAttributes: {} }] } };
+  },
+  startWorkflowExecution: ({ workflowId }: { workflowId: string }) => meet('start', workflowId),
 };
 
 beforeEach(() => {
   jest.useFakeTimers();
-  [broken, ended, events, counted] = [new Map(), [], [], []];
+  [broken, ended, events, counted, logger] = [new Map(), [], [], [], recordingLogger()];
+  meet = async () => undefined;
   const client = {
     workflow,
     connection: { workflowService },
     options: {},
-    withDeadline: (_: number, ask: () => unknown) => ask(),
+    withDeadline: (untilMs: number, ask: () => unknown) => Promise.race([ask(), failAt(untilMs)]),
   };
   controller = createBrokenRunController({
     installation: { client: client as unknown as Client, name: 'i' },
     dialect: gardener,
     events: { record: (event) => events.push(event), flush: async () => undefined },
-    logger: recordingLogger(),
+    logger,
     resyncMs,
     onRunReplaced: (type) => counted.push(type),
   });
@@ -62,6 +73,11 @@ beforeEach(() => {
 afterEach(() => {
   jest.useRealTimers();
 });
+
+async function failAt(ms: number): Promise<never> {
+  await new Promise((resolve) => setTimeout(resolve, ms - Date.now()));
+  throw new Error('deadline exceeded');
+}
 
 /** Numbers of the resyncs at which a run was ended. */
 async function resync(times: number): Promise<number[]> {
@@ -128,3 +144,38 @@ it('many are ended 20 at a time', async () => {
 
   expect(ended).toHaveLength(20);
 });
+
+const isBad = (name: string) => name.startsWith('bad');
+
+it('runs that cannot be ended are logged, keep no other from being ended, and are tried again after a pause', async () => {
+  for (let i = 0; i < 30; i++) broken.set(`bad-${i}`, 1);
+  broken.set('a', 1);
+  let isRefusing = true;
+  meet = async (_, id) => {
+    if (isRefusing && isBad(nameIn(id))) throw new Error('refused');
+  };
+
+  expect(await resync(3)).toEqual([2]);
+  expect(ended).toEqual(['a']);
+  expect(logger.lines.filter(({ message }) => message.startsWith('ending a run'))).toHaveLength(30);
+
+  isRefusing = false;
+  expect(await resync(2)).toEqual([0, 1]);
+  expect(ended.filter(isBad)).toHaveLength(30);
+});
+
+it.each(['describe', 'read', 'terminate', 'start'])(
+  'a run whose call to %s is not answered keeps no other from being ended',
+  async (hanging) => {
+    broken.set('bad', 1).set('a', 1);
+    meet = async (call, id) => {
+      if (call === hanging && isBad(nameIn(id))) await new Promise(() => undefined);
+    };
+    await resync(1);
+
+    void controller.resync?.('broken runs');
+    await jest.advanceTimersByTimeAsync(resyncMs);
+
+    expect(ended).toContain('a');
+  },
+);

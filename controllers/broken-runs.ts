@@ -24,7 +24,7 @@ const again = {
   set: '',
 } as const;
 
-/** How often runs of a workflow were ended, and until when its next one is left alone, by performance.now(). */
+/** How often runs of a workflow were ended, or could not be, and until when its next one is left alone, by performance.now(). */
 interface Pace {
   readonly count: number;
   readonly untilMs: number;
@@ -32,7 +32,8 @@ interface Pace {
 
 /**
  * Lists broken runs at every resync, and ends those that two lists in a row have. If the next run of the workflow
- * breaks as well, the cause is another one: it is ended after pauses of 2, 4, 8 and finally 60 resyncs.
+ * breaks as well, the cause is another one: it is ended after pauses of 2, 4, 8 and finally 60 resyncs. A run that
+ * could not be ended waits as long, so that it keeps no other from its turn.
  */
 export function createBrokenRunController(
   context: Pick<ControllerContext, 'installation' | 'dialect' | 'events' | 'logger' | 'resyncMs' | 'onRunReplaced'>,
@@ -42,14 +43,18 @@ export function createBrokenRunController(
   const paces = new Map<string, Pace>();
 
   async function replace(run: BrokenRun): Promise<void> {
-    if (!(await replaceBrokenRun(installation, run))) return;
     const { workflowId, runId, type } = run;
+    try {
+      if (!(await replaceBrokenRun(installation, run))) return;
+      logger.warn({ workflowId, runId }, 'a run could not go on and was terminated: a new one takes over');
+      onRunReplaced?.(type);
+      record(run);
+    } catch (err) {
+      logger.warn({ workflowId, runId, err }, 'ending a run that cannot go on failed: trying again after a pause');
+    }
     const count = (paces.get(workflowId)?.count ?? 0) + 1;
     const pauseMs = (Math.min(2 ** count, longestPause) - 0.5) * resyncMs;
     paces.set(workflowId, { count, untilMs: performance.now() + pauseMs });
-    logger.warn({ workflowId, runId }, 'a run could not go on and was terminated: a new one takes over');
-    onRunReplaced?.(type);
-    record(run);
   }
 
   function record({ workflowId, type }: BrokenRun): void {
@@ -77,8 +82,9 @@ export function createBrokenRunController(
       const nowMs = performance.now();
       const isDue = ({ workflowId, runId }: BrokenRun) =>
         listed.has(runId) && nowMs >= (paces.get(workflowId)?.untilMs ?? 0);
-      for (const run of broken.filter(isDue).slice(0, mostAtOnce)) await replace(run);
+      const due = broken.filter(isDue).slice(0, mostAtOnce);
       listed = new Set(broken.map(({ runId }) => runId));
+      for (const run of due) await replace(run);
       for (const [id, { untilMs }] of paces) if (nowMs > untilMs + longestPause * resyncMs) paces.delete(id);
     },
   };

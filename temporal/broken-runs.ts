@@ -54,8 +54,12 @@ export interface BrokenRun {
  */
 const scheduledBy = 'TemporalScheduledById';
 
-/** How long a list and a query may take, ms. */
+/** How long each call, and all pages of a list, may take, ms. */
 const timeoutMs = 30_000;
+
+function inTime<T>(client: Client, call: () => Promise<T>): Promise<T> {
+  return client.withDeadline(Date.now() + timeoutMs, call);
+}
 
 /**
  * The broken runs of an installation, by lists of the server that may be some seconds behind. Older servers list sweeps
@@ -83,7 +87,7 @@ export async function listBrokenRuns(to: Installation): Promise<BrokenRun[]> {
 /** Whether the last failure of a run says that history and code disagree. A history that cannot be read says nothing. */
 async function hasDisagreement(client: Client, { workflowId, runId }: BrokenRun): Promise<boolean> {
   const read = () => findTaskFailure(client, { workflowId, runId });
-  const failure = await client.withDeadline(Date.now() + timeoutMs, read).catch(() => undefined);
+  const failure = await inTime(client, read).catch(() => undefined);
   return failure !== undefined && isDisagreement(failure.problem);
 }
 
@@ -93,7 +97,7 @@ const heldSweeps = `WorkflowType = '${sweepType}' AND ${searchAttributes.blocked
 async function listOpen({ client, name }: Installation, which: string): Promise<BrokenRun[]> {
   const query = `${searchAttributes.installation} = '${name}' AND ${which} AND ExecutionStatus = 'Running'`;
   const found: BrokenRun[] = [];
-  await client.withDeadline(Date.now() + timeoutMs, async () => {
+  await inTime(client, async () => {
     for await (const { workflowId, runId, type } of client.workflow.list({ query })) {
       found.push({ workflowId, runId, type });
     }
@@ -106,7 +110,7 @@ async function isReplayRefused(client: Client, { workflowId, runId, type }: Brok
   if (type !== sweepType) return false;
   try {
     const handle = client.workflow.getHandle(workflowId, runId);
-    await client.withDeadline(Date.now() + timeoutMs, () => handle.query(progressQuery));
+    await inTime(client, () => handle.query(progressQuery));
     return false;
   } catch (error) {
     return error instanceof Error && error.message.includes('[TMPRL1100]');
@@ -122,14 +126,14 @@ export async function replaceBrokenRun({ client }: Installation, run: BrokenRun)
   const { workflowId, runId } = run;
   const handle = client.workflow.getHandle(workflowId, runId);
   try {
-    const { searchAttributes: shown } = await handle.describe();
+    const { searchAttributes: shown } = await inTime(client, () => handle.describe());
     const problems: readonly unknown[] = shown[reportedProblems] ?? [];
     const isStill =
       isBroken(problems) ||
       (problems.includes(exceptionCause) ? await hasDisagreement(client, run) : await isReplayRefused(client, run));
     if (!isStill) return false;
     const begin = await readBegin(client, { workflowId, runId });
-    await handle.terminate('its history and its code disagree: a new run takes over');
+    await inTime(client, () => handle.terminate('its history and its code disagree: a new run takes over'));
     if (!(scheduledBy in begin.attributes)) await startNext(client, workflowId, begin);
     return true;
   } catch (error) {
@@ -139,10 +143,10 @@ export async function replaceBrokenRun({ client }: Installation, run: BrokenRun)
 }
 
 /** The first event of a run: its input as payloads, and with what it was started. */
-async function readBegin({ connection, options: { namespace } }: Client, execution: Omit<BrokenRun, 'type'>) {
-  const { history } = await connection.workflowService.getWorkflowExecutionHistory({
-    ...{ namespace, execution, maximumPageSize: 1 },
-  });
+async function readBegin(client: Client, execution: Omit<BrokenRun, 'type'>) {
+  const { connection, options } = client;
+  const which = { namespace: options.namespace, execution, maximumPageSize: 1 };
+  const { history } = await inTime(client, () => connection.workflowService.getWorkflowExecutionHistory(which));
   const [event] = history?.events ?? [];
   const started = event?.workflowExecutionStartedEventAttributes;
   if (!started) throw new Error(`the history of ${execution.workflowId} does not begin with its start`);
@@ -157,17 +161,19 @@ async function readBegin({ connection, options: { namespace } }: Client, executi
 }
 
 async function startNext(
-  { connection, options: { namespace, identity } }: Client,
+  client: Client,
   workflowId: string,
   { input, attributes, options, userMetadata }: Awaited<ReturnType<typeof readBegin>>,
 ): Promise<void> {
+  const { namespace, identity } = client.options;
   const own = Object.entries(attributes).filter(([name]) => keptAttributes.includes(name));
+  const next = {
+    ...{ namespace, identity, requestId: randomUUID(), workflowId, ...options, userMetadata },
+    input: { payloads: input.slice(0, 1) },
+    searchAttributes: { indexedFields: Object.fromEntries(own) },
+  };
   try {
-    await connection.workflowService.startWorkflowExecution({
-      ...{ namespace, identity, requestId: randomUUID(), workflowId, ...options, userMetadata },
-      input: { payloads: input.slice(0, 1) },
-      searchAttributes: { indexedFields: Object.fromEntries(own) },
-    });
+    await inTime(client, () => client.connection.workflowService.startWorkflowExecution(next));
   } catch (error) {
     if (grpcCodeOf(error) !== grpcCodes.alreadyExists) throw error; // somebody was faster
   }
