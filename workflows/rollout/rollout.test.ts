@@ -459,6 +459,28 @@ describe('the workflow of an owner', () => {
     expect(await blockedOn()).toBeUndefined();
   });
 
+  it('pauses for longer and longer after readings that took too long, is blocked on them, and uses the next one in time', async () => {
+    const startedMs: number[] = [];
+    observe = () => {
+      startedMs.push(workflows.now());
+      if (readings < 6) workflows.temporal.clock.moveTo(workflows.now() + 61_000);
+      else view = atRest;
+    };
+    await start(lacking);
+    for (const count of [1, 2, 3, 4, 5]) await workflows.advanceUntil(() => readings === count);
+    const pauses = startedMs.slice(1).map((ms, i) => ms - (startedMs[i] ?? 0) - 61_000);
+    expect(pauses).toEqual([1_000, 2_000, 4_000, 5_000]);
+    expect(await blockedOn()).toBe('KubernetesApi');
+    expect(await handle.query(describeOwnerQuery)).toMatchObject({
+      blockedOn: 'KubernetesApi',
+      lastError: { code: 'DeadlineExceeded', message: expect.stringContaining('took 61 s') },
+    });
+
+    await handle.result();
+    expect(plans).toEqual([]);
+    expect(await blockedOn()).toBeUndefined();
+  });
+
   it('begins a new run for a new template, before it does anything for that', async () => {
     await start(waiting);
     await workflows.advanceUntil(async () => (await doing()) === 'waiting for its machines');

@@ -19,7 +19,7 @@ import { type OwnerRun, withOwnCreations, withOwnReplacements } from './state.ts
 /** Readings start this far apart, so that one step handles all changes in between. */
 const readingPauseMs = 300;
 
-/** A reading that took longer than this, ms, is discarded: all workers may have been down since it began. */
+/** A reading that took longer than this, ms, counts as a failed request: all workers may have been down since. */
 const maxReadingAgeMs = 60_000;
 
 /** So many failed requests in a row, with growing pauses between them, are no short outage any more. */
@@ -29,7 +29,7 @@ const failuresUntilBlocked = 4;
 export type StepOutcome =
   | 'gone' // the owner does not exist
   | 'replaced' // the owner has another template: another run rolls it out
-  | 'outdated' // the reading took too long
+  | 'outdated' // the reading took too long; only in histories from before this counted as a failed request
   | 'done' // nothing is left to do
   | 'waiting' // nothing can be done before a machine has changed
   | 'acted'
@@ -38,7 +38,7 @@ export type StepOutcome =
   | 'limited' // by the namespace
   | 'queued' // the same, and only others use the limit
   | 'notKept' // the last step for the same view has changed nothing
-  | 'requestFailed';
+  | 'requestFailed'; // or its answer took too long
 
 /** Runs one step. Throws the failure of the run when its progress deadline has passed. */
 export async function runStep(run: OwnerRun, observed: OwnerView | undefined): Promise<StepOutcome> {
@@ -84,14 +84,18 @@ function takeReading(
   run: OwnerRun,
   answer: OwnerReading | null,
   askedMs: number,
-): OwnerSnapshot | 'gone' | 'outdated' | 'replaced' {
+): OwnerSnapshot | 'gone' | 'outdated' | 'replaced' | 'requestFailed' {
   run.nextStepMs = Date.now() + readingPauseMs;
   if (answer === null) return 'gone';
   const view = withRules(answer.view);
   run.reader = answer.reader;
-  if (Date.now() > askedMs + maxReadingAgeMs) {
+  const tookMs = Date.now() - askedMs;
+  if (tookMs > maxReadingAgeMs) {
     run.clock = afterOutage(run.clock, Date.now());
-    return 'outdated';
+    if (!patched('outdated-readings-are-failures')) return 'outdated';
+    const message = `reading its machines took ${Math.round(tookMs / 1_000)} s with the wait for a worker, so nothing is decided by it`;
+    reportError(run, { code: 'DeadlineExceeded', message, blockedOn: 'KubernetesApi' }, true);
+    return 'requestFailed';
   }
   run.hash ??= view.template.hash;
   return run.hash === view.template.hash ? { ...answer, view } : 'replaced';
