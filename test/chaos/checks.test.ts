@@ -486,4 +486,17 @@ describe('a run is checked for', () => {
       'a run is replayed differently: e: event 7',
     ]);
   });
+
+  it('runs that are replayed differently, but not those that are over and were open when a worker mixed up tasks', () => {
+    const run = { startedAt: at(10), difference: 'event 7', isRefused: true } as const;
+    const replays = [
+      { ...run, run: 'a', closedAt: at(40) },
+      { ...run, run: 'b', closedAt: at(90) },
+    ];
+    const line = `{"level":"error","time":"${at(50)}","msg":"Trying to send a new WFT for a run which already has one!"}`;
+
+    expect(violationsOf({ replays, logs: { 'worker-1': `{"level":"info"}\n${line}` } })).toEqual([
+      'a run is replayed differently: a: event 7',
+    ]);
+  });
 });

@@ -342,15 +342,28 @@ export function findSecrets({ secrets, texts, logs, endedAt }: Evidence): Violat
 }
 
 /**
- * Every run can be replayed. Where Temporal was restored, the history of a run that was open then may differ from what
- * a worker remembered: the controllers end such a run if Temporal refuses to replay it.
+ * What the SDK logs of a worker that was frozen for longer than a workflow task may take, and has mixed it up with the
+ * next one of its run.
  */
-export function findReplayDifferences({ replays, restores }: Evidence): Violation[] {
+const mixedUp = 'Trying to send a new WFT for a run which already has one!';
+
+/** When workers have mixed up tasks, ms since the epoch, by their clocks. */
+function mixUpsIn(logs: Evidence['logs']): number[] {
+  const lines = Object.values(logs).flatMap((log) => log.split('\n').filter((line) => line.includes(mixedUp)));
+  return lines.map((line) => Date.parse(/"time":"([^"]+)"/.exec(line)?.[1] ?? ''));
+}
+
+/**
+ * Every run can be replayed. Where Temporal was restored, or a worker has mixed up tasks, the history of a run that was
+ * open then may differ from what a worker remembered: the controllers end such a run if Temporal refuses to replay it.
+ */
+export function findReplayDifferences({ replays, restores, logs }: Evidence): Violation[] {
+  const moments = [...restores, ...mixUpsIn(logs)];
   return replays.flatMap(({ run, startedAt, closedAt, difference, isRefused }) => {
     if (difference === undefined) return [];
     const wasOpen = (atMs: number) =>
       Date.parse(startedAt) <= atMs && (closedAt === undefined || atMs <= Date.parse(closedAt));
-    const mayDiffer = restores.some(wasOpen) && (closedAt !== undefined || !isRefused);
+    const mayDiffer = moments.some(wasOpen) && (closedAt !== undefined || !isRefused);
     return mayDiffer ? [] : [{ what: 'a run is replayed differently', where: `${run}: ${difference}`, at: startedAt }];
   });
 }
