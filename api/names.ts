@@ -251,6 +251,9 @@ export type Blocker = keyof typeof blockers;
 /** Header of the activities of a workflow: `cluster` of the reference that it was started with. */
 export const clusterHeader = 'millwright-cluster';
 
+/** How the message of an exception begins that the code of a workflow throws where its history goes on. */
+export const throwsInReplayMark = 'The code throws where its history goes on';
+
 /** Global in the sandbox of workflows whose worker has keys for payloads: the messages of failures are payloads. */
 export const encodesFailuresMark = 'millwrightEncodesFailures';
 

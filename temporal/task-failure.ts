@@ -1,6 +1,7 @@
 /** Why the workflow tasks of a run fail. */
 import type { Client } from '@temporalio/client';
 import { optionalTsToDate } from '@temporalio/common/lib/time.js';
+import { throwsInReplayMark } from '../api/names.ts';
 import { readMessage } from './decode.ts';
 
 /** Events at the end of a history that are searched for a failure. */
@@ -29,10 +30,13 @@ export async function findTaskFailure(client: Client, run: { readonly workflowId
   return message && at ? { problem: message, since: at.toISOString() } : undefined;
 }
 
+/** What the SDK says of some histories that disagree with the code, and what workflows say of others. */
+const disagreements = ['Fatal error in workflow machines', throwsInReplayMark];
+
 /**
- * Whether a failure is not one of the code: the SDK reports some histories that disagree with it like an exception, with
- * the cause `WorkflowWorkerUnhandledFailure`.
+ * Whether a failure is not one of the code alone: some histories that disagree with it are reported like an exception,
+ * with the cause `WorkflowWorkerUnhandledFailure`.
  */
 export function isDisagreement(problem: string): boolean {
-  return problem.startsWith('Fatal error in workflow machines');
+  return disagreements.some((mark) => problem.startsWith(mark));
 }

@@ -1,14 +1,20 @@
-/** What every workflow does: it reports its progress to the worker, and sends its cluster with each activity. */
+/**
+ * What every workflow does: it reports its progress to the worker, sends its cluster with each activity, and says of an
+ * exception whether a replay has thrown it.
+ */
 import { defaultPayloadConverter } from '@temporalio/common';
 import {
   type ActivityInput,
+  ContinueAsNew,
+  DeterminismViolationError,
   type LocalActivityInput,
   proxySinks,
   type Sinks,
+  TemporalFailure,
   type WorkflowInterceptors,
   workflowInfo,
 } from '@temporalio/workflow';
-import { clusterHeader } from '../api/names.ts';
+import { clusterHeader, throwsInReplayMark } from '../api/names.ts';
 
 export interface ProgressSinks extends Sinks {
   readonly progress: {
@@ -34,7 +40,9 @@ export function interceptors(): WorkflowInterceptors {
       {
         execute(input, next) {
           ({ cluster } = Object(input.args[0]));
-          return next(input);
+          return next(input).catch((error: unknown) => {
+            throw ofReplay(error);
+          });
         },
       },
     ],
@@ -53,6 +61,16 @@ export function interceptors(): WorkflowInterceptors {
       },
     ],
   };
+}
+
+/**
+ * An exception that fails the workflow task, with a mark if the history goes on after it: then history and code
+ * disagree, although the SDK reports an exception like any other.
+ */
+function ofReplay(error: unknown): unknown {
+  const endsRun = [TemporalFailure, ContinueAsNew, DeterminismViolationError].some((type) => error instanceof type);
+  if (endsRun || !workflowInfo().unsafe.isReplaying) return error;
+  return new Error(`${throwsInReplayMark}: ${String(error)}`, { cause: error });
 }
 
 /** The worker that runs the activity has to serve the cluster of the object. */

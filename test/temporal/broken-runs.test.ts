@@ -234,11 +234,18 @@ it('a broken run of a Schedule is ended, and the next one is that of the Schedul
   });
 });
 
-it('a run is ended whose history has another command than a replay, which the SDK reports as an exception', async () => {
+it.each([
+  ['has another command than a replay', 'that cancels its timer'],
+  ['goes on where a replay throws', 'that throws'],
+])('a run is ended whose history %s, which the SDK reports as an exception', async (_, build) => {
   const workflowsPath = fileURLToPath(new URL('timer-workflows.ts', import.meta.url));
-  const { code } = await bundleWorkflowCode({ workflowsPath, logger: new DefaultLogger('ERROR') });
-  const taskQueue = `${installation.name}-timers`;
-  const options = optionsOf('timers', idOf('timers'), {});
+  const interceptors = fileURLToPath(new URL('../../workflows/interceptors.ts', import.meta.url));
+  const { code } = await bundleWorkflowCode({
+    ...{ workflowsPath, workflowInterceptorModules: [interceptors], logger: new DefaultLogger('ERROR') },
+  });
+  const workflowId = idOf(`timers ${build}`);
+  const taskQueue = `${installation.name} ${build}`;
+  const options = optionsOf('timers', workflowId, {});
   const handle = await client.workflow.start('timers', { ...options, args: [], taskQueue });
   const workWith = async (workflowBundle: { code: string }, work: () => Promise<unknown>) => {
     const worker = await Worker.create({ connection, taskQueue, workflowBundle, sinks });
@@ -251,8 +258,8 @@ it('a run is ended whose history has another command than a replay, which the SD
     await until('it has another one', async (see) => see(await timersOf()) === 2);
   });
 
-  const isOurs = isOf('timers');
-  await workWith({ code: code.replaceAll('that starts another timer', 'that cancels its timer') }, async () => {
+  const isOurs = isOf(`timers ${build}`);
+  await workWith({ code: code.replaceAll('that starts another timer', build) }, async () => {
     await until('its task has failed five times', async (see) => {
       await handle.signal(proceedSignal);
       const failed = (await eventsOf(handle)).filter((event) => event.workflowTaskFailedEventAttributes);
@@ -261,7 +268,7 @@ it('a run is ended whose history has another command than a replay, which the SD
     const broken = await until('it is listed', async (see) => see(await listBrokenRuns(installation)).find(isOurs));
     expect((await listBlocked(installation)).find(isOurs)).toMatchObject({ blockedOn: 'WorkflowTask' });
     expect(await replaceBrokenRun(installation, broken)).toBe(true);
-    await until('it goes on', async (see) => see(await hasCompletedTask(client.workflow.getHandle(idOf('timers')))));
+    await until('it goes on', async (see) => see(await hasCompletedTask(client.workflow.getHandle(workflowId))));
   });
 });
 

@@ -1,4 +1,4 @@
-/** A workflow of which two builds do something else with a timer. */
+/** A workflow of which three builds do something else after a signal. */
 import { CancellationScope, condition, defineSignal, setHandler, sleep } from '@temporalio/workflow';
 
 export const proceedSignal = defineSignal('proceed');
@@ -14,6 +14,7 @@ export async function timers(): Promise<void> {
   const scope = new CancellationScope();
   const first = scope.run(() => sleep('1 hour')).catch(() => undefined);
   await condition(() => mayProceed);
+  if (build === 'that throws') throw new TypeError('no');
   if (build === 'that cancels its timer') scope.cancel();
   else void sleep('1 hour');
   await first;
