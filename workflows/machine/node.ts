@@ -79,9 +79,11 @@ export function lackOf({ machine, nodeRefusal }: MachineState): string | undefin
   return [machine.nodeProblem, nodeRefusal].filter((each) => each !== undefined).join('; ') || undefined;
 }
 
-/** Whether somebody deleted the Node. */
-export function isNodeDeleted({ node, replacedNodeUid }: MachineState): boolean {
-  return node.state === 'present' && node.deleting && node.uid !== replacedNodeUid;
+/** Whether somebody deleted the Node. One to which nothing may be written says nothing about the Machine. */
+export function isNodeDeleted(state: MachineState): boolean {
+  const { node, replacedNodeUid } = state;
+  const isMeant = node.state === 'present' && node.deleting && node.uid !== replacedNodeUid;
+  return isMeant && objectionTo(state) === undefined;
 }
 
 /**

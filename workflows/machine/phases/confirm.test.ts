@@ -114,6 +114,21 @@ describe('the Node of a machine at rest', () => {
     await workflow().terminate();
   });
 
+  it.each([
+    ['the cloud denies', unnamed, () => refuse('NotFound')],
+    ['is of the control plane', ofControlPlane, () => vm],
+  ])('deletes no Machine with it that %s', async (_, facts, ensureVm) => {
+    cloud.ensureVm = ensureVm;
+    await startWith(facts);
+    await advanceUntil(isTold);
+    cluster.node = { ...cluster.node, deleting: true, resourceVersion: '2' } as typeof cluster.node;
+    await observe();
+    await advance(60_000);
+
+    expect(cluster.machine.deletingSince).toBeUndefined();
+    await workflow().terminate();
+  });
+
   it('is not drained for an in-place update while it is left alone', async () => {
     cluster.maintenance = 'drainForUpdate';
     await startWith(ofControlPlane);
