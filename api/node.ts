@@ -163,7 +163,7 @@ export function examineNode<T extends NodeLike>(
   const { node } = found;
   if (node === undefined) return found;
   const facts = factsOf(marks, node, machine, limits);
-  const { objection } = standingOf({ name: node.metadata.name, ...node.spec, ...facts }, machine, limits);
+  const { objection } = standingOf({ name: node.metadata.name, ...node.spec, ...facts }, machine);
   return { node, facts, ...(objection !== undefined && { objection }) };
 }
 
@@ -175,16 +175,16 @@ function factsOf(
   { nodeMachineLabel }: Pick<Marks, 'nodeMachineLabel'>,
   node: NodeLike,
   machine: NodeOwner,
-  { clockSkewSeconds = 0 }: Pick<MachineLimits, 'clockSkewSeconds'>,
+  { controlPlaneNodes, clockSkewSeconds = 0 }: Pick<MachineLimits, 'controlPlaneNodes' | 'clockSkewSeconds'>,
 ): NodeFacts {
   const { labels, creationTimestamp = '' } = node.metadata;
   const isNamed = machineNamedBy(nodeMachineLabel, node, machine) === nameOf(machine);
   const isOlder = Date.parse(creationTimestamp) < Date.parse(machine.createdAt ?? '') - clockSkewSeconds * 1_000;
-  const controlPlaneLabel = controlPlaneLabels.find((each) => labels?.[each] !== undefined);
+  const label = controlPlaneLabels.find((each) => labels?.[each] !== undefined);
   return {
     ...(!isNamed && { isUnnamed: true }),
     ...(isOlder && { isOlder: true }),
-    ...(controlPlaneLabel !== undefined && { controlPlaneLabel }),
+    ...(label !== undefined && !controlPlaneNodes && { controlPlaneLabel: label }),
   };
 }
 
@@ -203,12 +203,11 @@ export interface NodeStanding {
 export function standingOf(
   node: Pick<NodeSnapshot, 'name' | 'providerID'> & NodeFacts,
   machine: Pick<NodeClaim, 'namedByCloud'>,
-  { controlPlaneNodes }: Pick<MachineLimits, 'controlPlaneNodes'>,
 ): NodeStanding {
   const { name, isUnnamed, isOlder, controlPlaneLabel } = node;
   const isOwn = isUnnamed !== true || isNamedByCloud(node, machine);
   const against = (why: string) => ({ isOwn, objection: `node ${name} ${why}` });
-  if (controlPlaneLabel !== undefined && !controlPlaneNodes)
+  if (controlPlaneLabel !== undefined)
     return against(
       `has the label ${controlPlaneLabel}: if Millwright shall manage Nodes of the control plane, start it with --control-plane-nodes=true`,
     );

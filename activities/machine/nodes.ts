@@ -39,7 +39,7 @@ export interface MarkedNode extends FoundNode<Node> {
 }
 
 export function createNodeActivities(deps: NodeDeps) {
-  const { target, defaults, findOutage } = deps;
+  const { target, findOutage } = deps;
   const ownNodes = createOwnNodes(deps);
 
   return {
@@ -147,7 +147,7 @@ export function createNodeActivities(deps: NodeDeps) {
      */
     async removeNode(ref: ObjectRef, name: string, claim: NodeClaim, seen?: NodeView): Promise<true> {
       const isKnown = seen?.state === 'present' && seen.managed && seen.name === name;
-      if (isKnown && standingOf(seen, claim, defaults).objection === undefined) {
+      if (isKnown && standingOf(seen, claim).objection === undefined) {
         try {
           await deleteNode(ref, name, seen.uid);
           return true;
@@ -205,7 +205,7 @@ export function createNodeActivities(deps: NodeDeps) {
   /** Marks a Node that is still as it was seen, without reading it. undefined: it has to be read. */
   async function markSeenNode(ref: ObjectRef, machine: ClaimingMachine, seen: NodeView): Promise<Node | undefined> {
     if (seen.state !== 'present' || seen.managed || seen.deleting) return undefined;
-    if (seen.isUnnamed !== true || standingOf(seen, machine, defaults).objection !== undefined) return undefined;
+    if (seen.isUnnamed !== true || standingOf(seen, machine).objection !== undefined) return undefined;
     const { name, uid, resourceVersion } = seen;
     try {
       return (await patchMarks(ref, machine, name, { uid, resourceVersion })) ?? undefined;

@@ -12,7 +12,7 @@ export interface NodeFacts {
   readonly isUnnamed?: true;
   /** It is older than the Machine, by more than clocks may differ. */
   readonly isOlder?: true;
-  /** The label that says that it belongs to the control plane. */
+  /** The label that says that it belongs to the control plane. Left out, too, with --control-plane-nodes. */
   readonly controlPlaneLabel?: string;
 }
 

@@ -773,8 +773,8 @@ const ofNodes: readonly Mutant[] = [
   {
     id: 'nodes-of-the-control-plane',
     file: 'api/node.ts',
-    text: 'if (controlPlaneLabel !== undefined && !controlPlaneNodes)',
-    replacement: 'if (controlPlaneLabel !== undefined && controlPlaneNodes)',
+    text: '(label !== undefined && !controlPlaneNodes && {',
+    replacement: '(label !== undefined && controlPlaneNodes && {',
     breaks: 'Nodes of the control plane are drained and deleted without the flag.',
     tests: ['api/node.test.ts'],
   },

@@ -475,7 +475,7 @@ function playCluster(
       if (cluster.node.state === 'present') {
         const { outdated, isUnnamed, ...rest } = cluster.node;
         const isOutdated = outdated && (cluster.isTemplateRefused || cluster.drops.includes('node.outdated'));
-        const isLeftAlone = standingOf(cluster.node, claim, claim.limits).objection !== undefined;
+        const isLeftAlone = standingOf(cluster.node, claim).objection !== undefined;
         const managed = rest.managed || (!isLeftAlone && !cluster.drops.includes('node.managed'));
         cluster.node = {
           ...rest,

@@ -37,14 +37,14 @@ export type Standing = NodeStanding & Pick<NodeQuestion, 'denial' | 'failure'>;
  * judged as it was when it could. If the cloud has denied it, only a read may say so again.
  */
 export function standing(state: MachineState): Standing {
-  const { node, nodeQuestion, machine } = state;
+  const { node, nodeQuestion } = state;
   const { objection, denial, failure } = nodeQuestion ?? {};
   const answer = { ...(denial !== undefined && { denial }), ...(failure !== undefined && { failure }) };
   if (node.state === 'present') {
     const { isUnnamed, isOlder, controlPlaneLabel } = node;
     const hasFacts = (isUnnamed ?? isOlder ?? controlPlaneLabel) !== undefined;
     if (!hasFacts || !patched('nodes-that-are-left-alone')) return { isOwn: true };
-    return { ...standingOf(node, state, machine.limits), ...answer };
+    return { ...standingOf(node, state), ...answer };
   }
   const isHeld = node.state === 'unknown' && objection !== undefined && denial === undefined;
   return { isOwn: false, ...(isHeld && { objection, ...answer }) };
