@@ -14,7 +14,7 @@ function nodeNamed(name: string, ready: string, annotations: Record<string, stri
   return { metadata: { ...made, annotations }, status: { conditions: [{ type: 'Ready', status: ready }] } };
 }
 
-const defaults = { creationSeconds: 0, drainSeconds: 0, maxEvictRetries: 0, nodeConditions: [] };
+const defaults = { creationSeconds: 1_200, drainSeconds: 0, maxEvictRetries: 0, nodeConditions: [] };
 
 function listing<T>(resources: ReadonlyMap<unknown, readonly T[]>): KubeClient {
   async function* pages(resource: unknown) {
@@ -44,7 +44,7 @@ function finderOf(present: readonly Node[], joined: readonly string[] = []) {
   const target = listing(new Map([[nodes, present]]));
   const find = createOutageFinder({ control, target, defaults, percent: 55 });
   const machine = { source: 'small', limits: { healthSeconds: 600 } };
-  return () => find({ dialect: 'gardener', namespace: 'n' }, machine, present[0]);
+  return (nowMs = 0) => find({ dialect: 'gardener', namespace: 'n' }, machine, present[0], nowMs);
 }
 
 /** What is out around a machine. */
@@ -94,5 +94,36 @@ describe('an outage that is over', () => {
     expect(await find()).toBe(`${outage}, less than 600 s ago`);
     now.mockReturnValue(601_000);
     expect(await find()).toBeUndefined();
+  });
+});
+
+describe('an outage about which nobody has asked', () => {
+  const beganMs = Date.parse('2030-01-02T00:00:00Z');
+  const after = (seconds: number) => new Date(beganMs + seconds * 1_000).toISOString();
+  const bad = ['a', 'b', 'c', 'd'].map((name) => nodeNamed(name, 'Unknown'));
+  const well = ['g', 'h', 'i', 'j'].map((name) => nodeNamed(name, 'True'));
+
+  /** Nodes that became ready when the others had been bad for almost ten minutes. */
+  const recovered = (createdAt: string): Node[] =>
+    ['e', 'f'].map((name) => ({
+      metadata: { ...nodeNamed(name, 'True').metadata, creationTimestamp: createdAt },
+      status: { conditions: [{ type: 'Ready', status: 'True', lastTransitionTime: after(590) }] },
+    }));
+  const askAfter = (seconds: number, back: readonly Node[], joined: readonly string[] = []) =>
+    finderOf([...bad, ...back, ...well], joined)(beganMs + seconds * 1_000);
+
+  it('[invariant 6 partly] counts for a health timeout longer, by when Nodes became ready again', async () => {
+    const back = recovered(after(-86_400));
+    expect(await askAfter(600, back)).toBe('6 of 10 Nodes in zone a are unhealthy, or were less than 600 s ago');
+    expect(await askAfter(1_189, back)).toBeDefined();
+    expect(await askAfter(1_191, back)).toBeUndefined();
+  });
+
+  it('is none where the Nodes became ready for the first time', async () => {
+    expect(await askAfter(600, recovered(after(500)))).toBeUndefined();
+  });
+
+  it('[invariant 6 partly] is one where new Nodes are those of old machines', async () => {
+    expect(await askAfter(600, recovered(after(580)), ['e', 'f'])).toBeDefined();
   });
 });

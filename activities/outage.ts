@@ -5,7 +5,7 @@ import { hasJoined, type MachineLimits, type MachineSnapshot } from '../api/mode
 import type { ObjectRef } from '../api/model/ref.ts';
 import { judgeNode, rivalFor, toStatuses } from '../api/node.ts';
 import type { KubeObject, Resource } from '../api/objects.ts';
-import { type Fleet, findOutageAmong, type JoinedMachine } from '../api/outage.ts';
+import { type Fleet, findOutageAmong, type JoinedMachine, type NodeHealth, withRecovered } from '../api/outage.ts';
 import { vmOf } from '../api/provider-id.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { type Node, nodes } from '../kube/core.ts';
@@ -14,11 +14,13 @@ import { type Node, nodes } from '../kube/core.ts';
  * What is out around a machine, or was within its health timeout, for people; undefined: nothing. Nodes come back one
  * by one: those that are still missing when the share is below the limit are given as long as any unhealthy one.
  * @param node its own, where there is one
+ * @param nowMs on Temporal's clock, ms since the epoch
  */
 export type FindOutage = (
   of: Pick<ObjectRef, 'dialect' | 'namespace'>,
   machine: { readonly source: string; readonly limits: Pick<MachineLimits, 'healthSeconds'> },
   node: Node | undefined,
+  nowMs: number,
 ) => Promise<string | undefined>;
 
 /** In an outage many machines ask at once: one list serves all questions of this time, ms. */
@@ -41,7 +43,10 @@ interface Listed extends Fleet {
 
 export function createOutageFinder({ control, target, defaults, percent }: OutageOptions): FindOutage {
   const lists = new Map<string, { readonly atMs: number; readonly found: Promise<Listed> }>();
-  /** The last outage that this worker saw, by dialect, namespace and zone, or class where nobody knows the zone. */
+  /**
+   * The last outage that this worker saw, by dialect, namespace and zone, or class where nobody knows the zone: young
+   * Nodes do not say themselves that they were unhealthy before.
+   */
   const seen = new Map<string, { readonly atMs: number; readonly outage: string }>();
 
   async function list({ dialect, namespace }: Pick<ObjectRef, 'dialect' | 'namespace'>): Promise<Listed> {
@@ -65,21 +70,29 @@ export function createOutageFinder({ control, target, defaults, percent }: Outag
       const rival = byName.get(rivalFor(marks, node, seeker) ?? '');
       return judgeNode(marks, node, seeker, rival && of.toSnapshot(rival, defaults)).node;
     };
+    const createdAt = new Map<Node, string>();
     const toJoined = (object: KubeObject): JoinedMachine[] => {
       const machine = of.toSnapshot(object, defaults);
       if (machine.deletingSince !== undefined || machine.limits.hasNoNode || !hasJoined(machine.stage)) return [];
       const node = findNode(machine, object.metadata.name);
+      if (node !== undefined) createdAt.set(node, machine.createdAt);
       const zone = (node && zoneOf(node)) ?? zones.get(machine.source);
       return [{ source: machine.source, isMissing: node === undefined, ...(zone !== undefined && { zone }) }];
     };
+    const joined = machines.flatMap(toJoined);
+    const isNewUntilMs = (node: Node) => {
+      const { creationTimestamp } = node.metadata;
+      const created = Math.min(Date.parse(creationTimestamp), Date.parse(createdAt.get(node) ?? creationTimestamp));
+      return created + defaults.creationSeconds * 1_000;
+    };
     return {
-      nodes: present.filter((node) => !isKept(node)).map((node) => toHealth(node, defaults.nodeConditions)),
-      machines: machines.flatMap(toJoined),
+      nodes: present.filter((node) => !isKept(node)).map((node) => toHealth(node, defaults, isNewUntilMs(node))),
+      machines: joined,
       zones,
     };
   }
 
-  return async (of, { source, limits }, node) => {
+  return async (of, { source, limits }, node, nowMs) => {
     const key = `${of.dialect}/${of.namespace}`;
     let listed = lists.get(key);
     if (listed === undefined || performance.now() > listed.atMs + listAgeMs) {
@@ -92,7 +105,8 @@ export function createOutageFinder({ control, target, defaults, percent }: Outag
     }
     const { zones, ...fleet } = await listed.found;
     const zone = (node && zoneOf(node)) ?? zones.get(source);
-    const outage = findOutageAmong(fleet, { source, ...(zone !== undefined && { zone }) }, percent);
+    const near = { source, ...(zone !== undefined && { zone }) };
+    const outage = findOutageAmong(fleet, near, percent);
     const place = `${key}/${zone ?? source}`;
     if (outage !== undefined) {
       seen.set(place, { atMs: performance.now(), outage });
@@ -101,7 +115,9 @@ export function createOutageFinder({ control, target, defaults, percent }: Outag
     const last = seen.get(place);
     const { healthSeconds = 0 } = limits;
     const isRecent = last !== undefined && performance.now() < last.atMs + healthSeconds * 1_000;
-    return isRecent ? `${last.outage}, less than ${healthSeconds} s ago` : undefined;
+    if (isRecent) return `${last.outage}, less than ${healthSeconds} s ago`;
+    const unseen = findOutageAmong(withRecovered(fleet, nowMs - healthSeconds * 1_000), near, percent);
+    return unseen && `${unseen}, or were less than ${healthSeconds} s ago`;
   };
 }
 
@@ -123,10 +139,20 @@ function nodeFinder(present: readonly Node[]) {
     nodeName === undefined ? byVm.get(vmOf(providerID ?? '')) : byName.get(nodeName);
 }
 
-function toHealth(node: Node, nodeConditions: readonly string[]) {
+/**
+ * When it became ready again is read from Ready alone: programs give other conditions a new time at each start.
+ * @param isNewUntilMs a Node that became ready by then had not been ready before, ms since the epoch
+ */
+function toHealth(node: Node, { nodeConditions }: MachineLimits, isNewUntilMs: number): NodeHealth {
   const zone = zoneOf(node);
-  const conditions = toStatuses(node.status?.conditions);
-  return { isHealthy: isHealthy({ conditions }, nodeConditions), ...(zone !== undefined && { zone }) };
+  const conditions = node.status?.conditions ?? [];
+  const isWell = isHealthy({ conditions: toStatuses(conditions) }, nodeConditions);
+  const readyMs = Date.parse(conditions.find(({ type }) => type === 'Ready')?.lastTransitionTime ?? '');
+  return {
+    isHealthy: isWell,
+    ...(isWell && readyMs > isNewUntilMs && { recoveredMs: readyMs }),
+    ...(zone !== undefined && { zone }),
+  };
 }
 
 /** Whether a Node is that of a Failed machine that is preserved: it is known to be broken, and stays for days. */

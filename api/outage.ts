@@ -5,6 +5,8 @@ export interface NodeHealth {
   /** Left out where the Node does not say. */
   readonly zone?: string;
   readonly isHealthy: boolean;
+  /** When it became ready again, ms since the epoch. Left out where it is unhealthy, or new. */
+  readonly recoveredMs?: number;
 }
 
 /** A machine whose Node has joined, and may be missing by now. */
@@ -54,6 +56,12 @@ export function findOutageAmong(
           percent,
         );
   return near ?? describeOutage({ nodes, machines }, 'in the cluster', percent);
+}
+
+/** A fleet in which Nodes that became ready again after a time, ms since the epoch, count as unhealthy. */
+export function withRecovered({ nodes, machines }: Fleet, sinceMs: number): Fleet {
+  const wasBad = ({ recoveredMs = Number.NEGATIVE_INFINITY }: NodeHealth) => recoveredMs > sinceMs;
+  return { nodes: nodes.map((node) => (wasBad(node) ? { ...node, isHealthy: false } : node)), machines };
 }
 
 function describeMissing(machines: readonly JoinedMachine[], where: string, percent: number): string | undefined {

@@ -111,9 +111,16 @@ export function createNodeActivities(deps: NodeDeps) {
       return { node: written.answer, refusals };
     },
 
-    /** What is out around a machine, for people; null: nothing. */
-    async viewOutage(ref: ObjectRef, machine: MachineSnapshot): Promise<{ readonly outage: string | null }> {
-      return { outage: (await findOutage(ref, machine, (await findNode(ref, machine)).node)) ?? null };
+    /**
+     * What is out around a machine, for people; null: nothing.
+     * @param nowMs on Temporal's clock, ms since the epoch
+     */
+    async viewOutage(
+      ref: ObjectRef,
+      machine: MachineSnapshot,
+      nowMs: number,
+    ): Promise<{ readonly outage: string | null }> {
+      return { outage: (await findOutage(ref, machine, (await findNode(ref, machine)).node, nowMs)) ?? null };
     },
 
     /**

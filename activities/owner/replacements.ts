@@ -6,6 +6,7 @@ import { names } from '../../api/names.ts';
 import { toStatuses } from '../../api/node.ts';
 import type { KubeObject } from '../../api/objects.ts';
 import { update } from '../../kube/update.ts';
+import { temporalNowMs } from '../boundary.ts';
 import { createOwnNodes } from '../own-node.ts';
 import { noteKept } from './not-kept.ts';
 import { recordOnOwner } from './report.ts';
@@ -45,7 +46,7 @@ async function beginReplacement(step: Step, { name, uid, askedAt }: Asking, owne
       : await createOwnNodes(deps).find({ ...ref, ...snapshot, name }, nodeName, {});
   const conditions = toStatuses(node?.status?.conditions);
   if (isHealthy({ conditions }, limits.nodeConditions)) return undefined; // its workflow is about to see that
-  const outage = await findOutage(ref, snapshot, node);
+  const outage = await findOutage(ref, snapshot, node, temporalNowMs());
   if (outage !== undefined) return outage;
 
   const decide = (live: KubeObject) =>

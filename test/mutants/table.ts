@@ -99,6 +99,14 @@ const ofWorkflows: readonly Mutant[] = [
     tests: ['activities/outage.test.ts'],
   },
   {
+    id: 'outage-that-nobody-saw',
+    file: 'activities/outage.ts',
+    text: '...(isWell && readyMs > isNewUntilMs && { recoveredMs: readyMs }),',
+    replacement: '',
+    breaks: 'Machines whose Nodes come back last are replaced if their worker was not asked during the outage.',
+    tests: ['activities/outage.test.ts'],
+  },
+  {
     id: 'rules-of-earlier-readings',
     file: 'workflows/rollout/earlier-readings.ts',
     text: "const { countsLeaving = 'always' } = view;",

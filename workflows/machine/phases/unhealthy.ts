@@ -109,7 +109,7 @@ async function fail(state: MachineState): Promise<PhaseOutcome> {
   if (!(await isOverdue(state))) return again;
   const { machine, ref } = state;
   if (machine.alone) {
-    const look = () => kubernetes.viewOutage(ref, machine);
+    const look = () => kubernetes.viewOutage(ref, machine, Date.now());
     const { outage } = await untilAnswered(state, 'looking for an outage', look);
     if (outage !== null) {
       const waitingFor = `the end of an outage: ${outage}`;
