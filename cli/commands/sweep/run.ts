@@ -144,7 +144,7 @@ function progressPrinter(
   { address, namespace }: TemporalServer,
 ): (progress: SweepProgress | undefined) => void {
   const end = `temporal workflow terminate --address ${address} --namespace ${namespace} --workflow-id ${id}`;
-  const noWorker = `no worker of installation '${installation}' answers: start one, or correct --installation and end this sweep with ${end}; /readyz of a worker shows whether it is paused`;
+  const noWorker = `no worker of installation '${installation}' answers: start one, or correct --installation and end this sweep with ${end}; /readyz of a worker shows whether it is paused, and \`millwright stuck\` whether the code of the sweep fails`;
   let last = '';
   return (progress) => {
     const line = progress === undefined ? noWorker : progressText(progress);
