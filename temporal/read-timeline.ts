@@ -15,7 +15,7 @@ export interface HistoryLimits {
   readonly timeoutMs: number;
 }
 
-/** Causes of deletions that were read before, by the id of the workflow of the machine. */
+/** Causes of deletions that were read before, by the id of the workflow of the machine; '' where nobody will know. */
 export type KnownCauses = Map<string, string>;
 
 const defaults: HistoryLimits = { maxRuns: 100, timeoutMs: 60_000 };
@@ -61,9 +61,8 @@ export async function readTimeline(
   };
   // What is not known of its owner hides nothing of the machine.
   const cause = known.get(workflowId) ?? (await findCause(to, deletion, timeoutMs).catch(() => undefined));
-  if (cause === undefined) return found;
-  known.set(workflowId, cause);
-  return withCause(found, cause);
+  if (cause !== undefined) known.set(workflowId, cause);
+  return cause ? withCause(found, cause) : found;
 }
 
 /** A deletion of a machine. */
@@ -83,7 +82,7 @@ const maxOwnerRuns = 5;
 /** After this time the lists of the server have a run, ms. */
 const listedMs = 60_000;
 
-/** Why its owner has deleted a machine, or that it has not; undefined: that is not known, or too much to read. */
+/** Why its owner has deleted a machine, or that it has not; undefined: not known yet; '': not to be known. */
 async function findCause(
   { client, name: installation }: Installation,
   deletion: Deletion,
@@ -104,8 +103,9 @@ async function findCause(
   const read = [...likely, ...others].slice(0, maxOwnerRuns);
   const histories = await Promise.all(read.map((run) => readEvents(client, run, timeoutMs)));
   const cause = histories.map((events) => events && causeInRun(events, deletion)).find((each) => each !== undefined);
-  const areAllRead = isSeen && read.length === listed.length && Date.now() - deletedMs > listedMs;
-  return cause ?? (areAllRead ? 'a person or another program has deleted it' : undefined);
+  if (cause !== undefined || Date.now() - deletedMs <= listedMs) return cause;
+  const areAllRead = isSeen && read.length === listed.length && !histories.includes(undefined);
+  return areAllRead ? 'a person or another program has deleted it' : '';
 }
 
 interface ListedRun {

@@ -83,6 +83,14 @@ describe('the life of a machine', () => {
     ]);
   });
 
+  it('says first why the machine was deleted', () => {
+    const cause = 'scale-down of MachineDeployment pool';
+    const calls = [{ activity: 'drainNode', start: at(0), attempts: 1 }];
+    const drained = { ...none, step: 'drain' as const, start: at(0), cause };
+    const { steps } = toLife({ ...timeline, steps: [drained], calls, waits: [] }, msAt(80));
+    expect(steps.map(({ notes }) => notes)).toEqual([[cause, 'drainNode']]);
+  });
+
   it('has lines that are equally far apart', () => {
     expect(toLife(timeline, msAt(80))).toMatchObject({
       ...{ distance: '10 s', isLimited: false },

@@ -118,10 +118,12 @@ export function toLife(timeline: Timeline & { readonly omittedRuns: number }, no
       const toMs = Math.min(endMs, endOf(wait));
       return toMs > fromMs ? [{ blockedOn, fromMs, toMs, isOpen: wait.end === undefined && toMs === nowMs }] : [];
     });
+    const { cause, ...others } = step;
+    const causeNotes = cause === undefined ? [] : [cause];
     return {
       ...{ step: step.step, start: step.start, ...draw(startMs, endMs, step.end === undefined) },
       isCut: scale.isCut(stretches[i]!),
-      notes: [...callNotes(own), ...notesOf({ ...step, blockedOn: [] }), ...waitNotes(waits)],
+      notes: [...causeNotes, ...callNotes(own), ...notesOf({ ...others, blockedOn: [] }), ...waitNotes(waits)],
       calls: own.map(({ activity, attempts, failure, ...call }) => ({
         ...draw(Date.parse(call.start), endOf(call), call.end === undefined),
         ...{ activity, attempts },

@@ -54,6 +54,16 @@ describe('the timeline of a machine that was deleted', () => {
     ]);
   });
 
+  it('asks once for what nobody will know', async () => {
+    const { queries, installation } = temporalWith([], new Date('2026-11-23T20:00:00Z'));
+    const known = new Map<string, string>();
+    for (const _time of [1, 2]) {
+      await readTimeline(installation, { namespace: 'n', name: 'lone-cx5zx' }, undefined, known);
+    }
+
+    expect([[...known.values()], queries.length]).toEqual([[''], 1]);
+  });
+
   it.each([
     ['its owners cannot be listed', new Error('Temporal is busy'), begin],
     ['its workflow began after its deletion', [], new Date('2026-11-23T20:00:00Z')],
