@@ -164,6 +164,16 @@ it('runs that cannot be ended are logged, keep no other from being ended, and ar
   expect(ended.filter(isBad)).toHaveLength(30);
 });
 
+it('an Event says that a run was ended also if the next one cannot be started at once', async () => {
+  broken.set('a', 1);
+  meet = async (call) => {
+    if (call === 'start') throw new Error('refused');
+  };
+
+  expect(await resync(2)).toEqual([1]);
+  expect(events).toMatchObject([{ reason: 'RunFailed' }]);
+});
+
 it.each(['describe', 'read', 'terminate', 'start'])(
   'a run whose call to %s is not answered keeps no other from being ended',
   async (hanging) => {

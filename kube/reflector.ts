@@ -49,8 +49,8 @@ export interface Reflector<T extends KubeObject> {
 /** A watch that lasted this long has proved the connection: the next one may start at once. */
 const provenMs = 5_000;
 /**
- * After a longer silence, other than between refusals by the API server, everything is listed again, ms: the server may
- * have been restored from a backup, and have passed the version of the watch since.
+ * If nothing was heard for longer after a watch has ended, or after the server could not be reached, everything is listed
+ * again, ms: it may have been restored from a backup, and have passed the version of the watch since.
  */
 const resumesWithinMs = 3_000;
 /** Longest pause that a Retry-After can ask for. */

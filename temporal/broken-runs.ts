@@ -134,7 +134,8 @@ export async function replaceBrokenRun({ client }: Installation, run: BrokenRun)
     if (!isStill) return false;
     const begin = await readBegin(client, { workflowId, runId });
     await inTime(client, () => handle.terminate('its history and its code disagree: a new run takes over'));
-    if (!(scheduledBy in begin.attributes)) await startNext(client, workflowId, begin);
+    // Whatever starts the workflow of a lost run starts the next one if this fails.
+    if (!(scheduledBy in begin.attributes)) await startNext(client, workflowId, begin).catch(() => undefined);
     return true;
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) return false;
@@ -172,11 +173,7 @@ async function startNext(
     input: { payloads: input.slice(0, 1) },
     searchAttributes: { indexedFields: Object.fromEntries(own) },
   };
-  try {
-    await inTime(client, () => client.connection.workflowService.startWorkflowExecution(next));
-  } catch (error) {
-    if (grpcCodeOf(error) !== grpcCodes.alreadyExists) throw error; // somebody was faster
-  }
+  await inTime(client, () => client.connection.workflowService.startWorkflowExecution(next));
 }
 
 /** What blocks a run is its own to say; the server's own attributes are the server's. */

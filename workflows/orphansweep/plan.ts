@@ -2,7 +2,7 @@
 import type { ListedResource } from '../../api/model/sweep.ts';
 import type { KeptReason } from './messages.ts';
 
-/** What goes in one call: everything that carries a UID, one VM without, or one surplus VM. */
+/** What goes together: everything that carries a UID, one VM without, or one surplus VM. */
 export interface Orphan {
   readonly key: string;
   /** Left out for a VM without a UID tag. */

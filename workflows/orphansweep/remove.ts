@@ -1,9 +1,8 @@
-/** The deletions of a sweep, each right after a last look for its Machine. */
+/** The deletions of a sweep, each orphan's right after a last look for its Machine. */
 import { patched, sleep } from '@temporalio/workflow';
 import type { ListedResource, SweepNotice } from '../../api/model/sweep.ts';
 import type { DeleteVmRequest } from '../../api/provider.ts';
 import { readVmDeletion } from '../calls/answers.ts';
-import type { Failure } from '../calls/failure.ts';
 import { concurrency, inParallel } from '../calls/parallel.ts';
 import { doubtOrphans } from './doubts.ts';
 import { ask, cloudOf, type Group, type Removal, scopeOf } from './groups.ts';
@@ -65,30 +64,34 @@ const maxAsks = 12;
 
 async function removeOne(sweep: Sweep, group: Group, orphan: Orphan, removal: Removal): Promise<SweepNotice[]> {
   const { object } = group.sources[0];
-  let isGone = true;
-  let failure: Failure | undefined;
-  for (const target of toDeletions(orphan, sweep.input.namespace)) {
+  const notices: SweepNotice[] = [];
+  for (const { target, resources } of toDeletions(orphan, sweep.input.namespace)) {
+    const part = { ...orphan, resources };
     const deletion = await deleteTarget(group, target);
-    if ('code' in deletion) failure ??= deletion;
-    else isGone &&= deletion.state === 'gone';
+    if ('code' in deletion) {
+      removal.failed.push({ orphan: part, failure: deletion });
+      show(sweep, { failed: sweep.progress.failed + 1 });
+      const note = `could not delete ${nameOf(part)}, which ${whyOf(part, 'has')}: ${deletion.message}`;
+      notices.push({ object, reason: 'OrphanNotDeleted', note });
+    } else {
+      const isGone = deletion.state === 'gone';
+      (isGone ? removal.deleted : removal.deleting).push(part);
+      show(sweep, { deleted: sweep.progress.deleted + 1 });
+      const done = isGone || !patched('orphans-that-are-not-gone') ? 'deleted' : 'the cloud is still deleting';
+      notices.push({ object, reason: 'OrphanDeleted', note: `${done} ${nameOf(part)}, which ${whyOf(part, 'had')}` });
+    }
   }
-  if (failure !== undefined) {
-    removal.failed.push({ orphan, failure });
-    show(sweep, { failed: sweep.progress.failed + 1 });
-    const note = `could not delete ${nameOf(orphan)}, which ${whyOf(orphan, 'has')}: ${failure.message}`;
-    return [{ object, reason: 'OrphanNotDeleted', note }];
-  }
-  (isGone ? removal.deleted : removal.deleting).push(orphan);
-  show(sweep, { deleted: sweep.progress.deleted + 1 });
-  const isSaidGone = isGone || !patched('orphans-that-are-not-gone');
-  const note = `${isSaidGone ? 'deleted' : 'the cloud is still deleting'} ${nameOf(orphan)}, which ${whyOf(orphan, 'had')}`;
-  return [{ object, reason: 'OrphanDeleted', note }];
+  return notices;
 }
 
-type Target = Pick<DeleteVmRequest, 'machine' | 'providerID' | 'only'>;
+/** What goes in one call. */
+interface Deletion {
+  readonly target: Pick<DeleteVmRequest, 'machine' | 'providerID' | 'only'>;
+  readonly resources: Orphan['resources'];
+}
 
 /** Asks until the cloud is done, or for a minute. */
-async function deleteTarget({ sources: [source], provider }: Group, target: Target) {
+async function deleteTarget({ sources: [source], provider }: Group, target: Deletion['target']) {
   const request = { ...scopeOf(source), ...target, outcomeUnknown: false };
   for (let asks = 1; ; asks += 1) {
     const { answer, failure } = await ask(provider, () => cloudOf(provider).deleteVm(request));
@@ -105,12 +108,13 @@ const partOrder: readonly ListedResource['kind'][] = ['nic', 'port', 'disk', 'ip
  * By its UID all that carries it. A VM without one, a surplus one, and what is there without a VM, by the id alone: a
  * provider that does not know `only` then deletes nothing, and a VM that is not listed stays.
  */
-function toDeletions({ uid, resources, keeper }: Orphan, namespace: string): readonly Target[] {
+function toDeletions({ uid, resources, keeper }: Orphan, namespace: string): readonly Deletion[] {
   const leading = leadingOf(resources);
   const name = leading?.name || 'unknown';
-  const toOnly = ({ kind, id }: ListedResource): Target => {
+  const toOnly = (resource: ListedResource): Deletion => {
+    const { kind, id } = resource;
     const only = { kind, id, ...(uid !== undefined && { uid }) };
-    return { machine: { uid: 'none', namespace, name }, only };
+    return { target: { machine: { uid: 'none', namespace, name }, only }, resources: [resource] };
   };
   if (leading !== undefined && (uid === undefined || keeper !== undefined)) return [toOnly(leading)];
   const hasVm = leading?.kind === 'vm';
@@ -118,7 +122,8 @@ function toDeletions({ uid, resources, keeper }: Orphan, namespace: string): rea
     const rank = ({ kind }: ListedResource) => partOrder.indexOf(kind);
     return resources.toSorted((a, b) => rank(a) - rank(b)).map(toOnly);
   }
-  return [{ machine: { uid: uid ?? 'none', namespace, name }, ...(hasVm && { providerID: leading.id }) }];
+  const machine = { uid: uid ?? 'none', namespace, name };
+  return [{ target: { machine, ...(hasVm && { providerID: leading.id }) }, resources }];
 }
 
 /** The VM, or what is there without one. */

@@ -200,7 +200,8 @@ describe('orphanSweep', () => {
       { machine, only: { kind: 'nic', id: 'nic', uid: 'u1' } },
       { machine, only: { kind: 'ip', id: 'ip', uid: 'u1' } },
     ]);
-    expect([groups[0]?.failedCount, groups[0]?.deleted.count]).toEqual([2, 0]);
+    expect([groups[0]?.failed, idsIn(groups[0]?.deleted)]).toMatchObject([[{ id: 'nic' }], ['ip']]);
+    expect(notices.map(({ reason }) => reason)).toEqual(['OrphanNotDeleted', 'OrphanDeleted']);
     expect(cloud).toEqual([nic]);
   });
 
