@@ -148,8 +148,8 @@ const withoutRun =
   'it has no workflow of it, although the VM is younger than the retention of the Temporal namespace, ' +
   "so Temporal's database was lost or restored, or Millwright did not make the VM";
 
-/** How long Temporal keeps closed runs, ms. Infinite where the namespace has no retention. */
-async function readRetention(client: Client): Promise<number> {
+/** How long Temporal keeps closed runs, ms; infinite where the namespace has no retention. Throws where it does not say. */
+export async function readRetention(client: Client): Promise<number> {
   const { namespace } = client.options;
   const { config } = await withFix(client, () => client.workflowService.describeNamespace({ namespace }), {
     asked: 'the retention of its namespace',

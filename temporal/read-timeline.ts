@@ -4,6 +4,7 @@ import { searchAttributes } from '../api/names.ts';
 import { workflowIdPrefix } from '../api/workflow-id.ts';
 import { readEvents } from './fetch-history.ts';
 import { causeInRun, clockSkewMs } from './owner-deletion.ts';
+import { readRetention } from './past-sweeps.ts';
 import { type Timeline, toTimeline, withCause } from './timeline.ts';
 import type { Installation } from './workflows.ts';
 
@@ -15,8 +16,11 @@ export interface HistoryLimits {
   readonly timeoutMs: number;
 }
 
-/** Causes of deletions that were read before, by the id of the workflow of the machine; '' where nobody will know. */
-export type KnownCauses = Map<string, string>;
+/** What was read before of the causes of deletions, by the id of the workflow of the machine. */
+export type KnownCauses = Map<string, { readonly cause: string | undefined; readonly readMs: number }>;
+
+/** After this time the cause of a deletion is looked for again, where none was found, ms. */
+const lookAgainMs = 30_000;
 
 const defaults: HistoryLimits = { maxRuns: 100, timeoutMs: 60_000 };
 
@@ -56,13 +60,15 @@ export async function readTimeline(
   const deletedMs = Date.parse(deletedAt);
   const deletion: Deletion = {
     ...{ name: machine.name, uid: workflowId.split('/').at(-1) ?? '', deletedMs },
-    deployment: all.findLast((run) => run.deployment !== undefined)?.deployment,
+    deployment: all.findLast(({ start }) => start <= deletedMs)?.deployment,
     isSeen: all.some(({ start }) => start <= deletedMs),
   };
+  const before = known.get(workflowId);
+  const isKnown = before !== undefined && (before.cause !== undefined || Date.now() - before.readMs < lookAgainMs);
   // What is not known of its owner hides nothing of the machine.
-  const cause = known.get(workflowId) ?? (await findCause(to, deletion, timeoutMs).catch(() => undefined));
-  if (cause !== undefined) known.set(workflowId, cause);
-  return cause ? withCause(found, cause) : found;
+  const cause = isKnown ? before.cause : await findCause(to, deletion, timeoutMs).catch(() => undefined);
+  if (!isKnown) known.set(workflowId, { cause, readMs: Date.now() });
+  return cause === undefined ? found : withCause(found, cause);
 }
 
 /** A deletion of a machine. */
@@ -71,9 +77,9 @@ interface Deletion {
   readonly uid: string;
   /** Its deletionTimestamp, ms since the epoch. */
   readonly deletedMs: number;
-  /** Name of its MachineDeployment, where it is known. */
+  /** Name of its MachineDeployment at that time, where it is known; it may have had another one before or after. */
   readonly deployment: string | undefined;
-  /** Temporal had the workflow of the machine before, so it has those of its owner, too. */
+  /** Temporal had the workflow of the machine before: it was not lost since. The runs of owners may still be gone. */
   readonly isSeen: boolean;
 }
 
@@ -82,7 +88,7 @@ const maxOwnerRuns = 5;
 /** After this time the lists of the server have a run, ms. */
 const listedMs = 60_000;
 
-/** Why its owner has deleted a machine, or that it has not; undefined: not known yet; '': not to be known. */
+/** Why its owner has deleted a machine, or that it has not; undefined: that is not known, or too much to read. */
 async function findCause(
   { client, name: installation }: Installation,
   deletion: Deletion,
@@ -93,19 +99,24 @@ async function findCause(
   const conditions = [
     `${searchAttributes.installation} = '${installation}'`,
     "WorkflowType IN ('rollout', 'machineSet')",
-    ...(deployment === undefined ? [] : [`${searchAttributes.deployment} = '${deployment}'`]),
     `StartTime <= '${at(deletedMs + clockSkewMs)}'`,
     `(CloseTime >= '${at(deletedMs - clockSkewMs)}' OR ExecutionStatus = 'Running')`,
   ];
   const listed = await client.withDeadline(Date.now() + timeoutMs, () => listRuns(client, conditions.join(' AND ')));
-  const isLikely = ({ workflowId }: ListedRun) => name.startsWith(`${workflowId.split('/').at(-2)}-`);
+  const isLikely = (run: ListedRun) =>
+    name.startsWith(`${run.workflowId.split('/').at(-2)}-`) ||
+    (deployment !== undefined && run.deployment === deployment);
   const { likely = [], others = [] } = Object.groupBy(listed, (run) => (isLikely(run) ? 'likely' : 'others'));
   const read = [...likely, ...others].slice(0, maxOwnerRuns);
   const histories = await Promise.all(read.map((run) => readEvents(client, run, timeoutMs)));
   const cause = histories.map((events) => events && causeInRun(events, deletion)).find((each) => each !== undefined);
-  if (cause !== undefined || Date.now() - deletedMs <= listedMs) return cause;
-  const areAllRead = isSeen && read.length === listed.length && !histories.includes(undefined);
-  return areAllRead ? 'a person or another program has deleted it' : '';
+  const areAllRead = read.length === listed.length && histories.every((events) => events !== undefined);
+  const ageMs = Date.now() - deletedMs;
+  if (cause !== undefined || !areAllRead || !isSeen || ageMs <= listedMs) return cause;
+  // A run that was open then may have closed at once, and Temporal lists none whose retention has ended.
+  const areKept =
+    ageMs + clockSkewMs < (await client.withDeadline(Date.now() + timeoutMs, () => readRetention(client)));
+  return areKept ? 'a person or another program has deleted it' : undefined;
 }
 
 interface ListedRun {
