@@ -2,11 +2,20 @@ import { defineCommand } from '../command.ts';
 import { UsageError } from '../options.ts';
 import { say } from '../terminal.ts';
 
-/** What each shell has to be told once; it then asks the program itself at each Tab. */
+/**
+ * What each shell has to be told once; it then asks the program itself at each Tab. Bash also splits words at `=`, `:`
+ * and `@`, and replaces only the last part, which is `$2`: what has no blank between is joined.
+ */
 const scripts = {
   bash: `_millwright() {
-  local IFS=$'\\n'
-  COMPREPLY=($(millwright __complete "\${COMP_WORDS[@]:1:$COMP_CWORD}" 2>/dev/null))
+  local IFS=$'\\n' line=" $COMP_LINE" words=() i=-1 part
+  for part in "\${COMP_WORDS[@]:0:$COMP_CWORD+1}"; do
+    [[ $line == [[:space:]]* ]] && i=$((i + 1))
+    words[i]+=$part
+    line=\${line#*"$part"}
+  done
+  COMPREPLY=($(millwright __complete "\${words[@]:1}" 2>/dev/null))
+  COMPREPLY=("\${COMPREPLY[@]#"\${words[i]%"$2"}"}")
 }
 complete -o default -F _millwright millwright`,
   zsh: `#compdef millwright

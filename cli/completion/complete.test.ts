@@ -22,23 +22,52 @@ beforeAll(async () => {
 });
 afterAll(() => rm(folder, { recursive: true }));
 
+const environment = () => ({ ...process.env, NODE_OPTIONS: '', PATH: `${folder}:${process.env['PATH']}` });
+
 async function bash(script: string): Promise<string[]> {
-  const env = { ...process.env, NODE_OPTIONS: '', PATH: `${folder}:${process.env['PATH']}` };
-  const { stdout } = await promisify(execFile)('bash', ['-c', script], { env });
+  const { stdout } = await promisify(execFile)('bash', ['-c', script], { env: environment() });
   return stdout.trim().split('\n');
 }
 
+/** What a bash with the completion makes of what is typed after the name of the program, and a Tab. */
+async function typed(lines: readonly string[], kubeconfig = ''): Promise<string[]> {
+  const env = { ...environment(), KUBECONFIG: kubeconfig, HISTFILE: '', INPUTRC: '/dev/null' };
+  const running = promisify(execFile)('bash', ['--norc', '-i'], { env });
+  const commands = lines.map((line) => `echo ${line}\t`);
+  const begin = ['source <(millwright completion bash)', 'complete -F _millwright echo'];
+  running.child.stdin?.end([...begin, ...commands, ''].join('\n'));
+  return (await running).stdout.trim().split('\n');
+}
+
 it('bash completes commands, flags and values with what `millwright completion bash` prints', async () => {
-  const after = (words: string, at: number) =>
-    `COMP_WORDS=(${words}); COMP_CWORD=${at}; _millwright; printf '%s ' "\${COMPREPLY[@]}"; echo`;
+  expect(await typed(['do', 'get --wat', 'get -o w'])).toEqual(['doctor', 'get --watch', 'get -o wide']);
+});
 
-  const [command, flag, value] = await bash(
-    ['source <(millwright completion bash)', after('millwright do', 1), after('millwright get --wat', 2)]
-      .concat(after('millwright get -o ""', 3))
-      .join('\n'),
-  );
+it('bash completes words that it splits at =, : and @', async () => {
+  const cluster = 'arn:aws:eks:eu-1:1:cluster';
+  const contexts = ['prod', `${cluster}/a`, `${cluster}/b`, 'admin@home'].map((name) => ({ name, context: {} }));
+  const own = join(folder, 'split');
+  await writeFile(own, JSON.stringify({ contexts }));
 
-  expect([command, flag, value].map((line) => line?.trim())).toEqual(['doctor', '--watch', 'text wide json yaml']);
+  const lines = [
+    '--context=p',
+    '--context=ar',
+    `--context ${cluster}/b`,
+    '--context arn:',
+    '-o  json --context=admin@h',
+  ];
+  expect(
+    await typed(
+      lines.map((line) => `stuck ${line}`),
+      own,
+    ),
+  ).toEqual([
+    'stuck --context=prod',
+    `stuck --context=${cluster}/`,
+    `stuck --context ${cluster}/b`,
+    `stuck --context ${cluster}/`,
+    'stuck -o json --context=admin@home',
+  ]);
 });
 
 it('kubectl completes the plugin with what kubectl_complete-machine prints', async () => {
@@ -57,8 +86,10 @@ it('offers the contexts of the kubeconfigs, and the namespaces of the cluster', 
   expect(await complete('get', 'machines', '--context', 'prod')).toEqual(['prod-a', 'prod-b', 'prod-c']);
   expect(await complete('stuck', '--context=t')).toEqual(['--context=test']);
   // A shell gets nothing where the API server does not answer within 1.5 s.
-  await until('a namespace is offered', async (see) => {
-    const offered = see(await complete('stuck', '--kubeconfig', testKubeconfig(), '-n', 'kube-sys'));
-    return offered.includes('kube-system');
-  });
+  for (const typedSoFar of ["''", 'kube-', 'kube-sys']) {
+    await until(`a namespace is offered after ${typedSoFar}`, async (see) => {
+      const offered = see(await complete('stuck', '--kubeconfig', testKubeconfig(), '-n', typedSoFar));
+      return offered.includes('kube-system');
+    });
+  }
 });

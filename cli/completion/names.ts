@@ -13,11 +13,12 @@ const timeoutMs = 1_500;
  */
 export async function namesOf(kind: string, words: readonly string[]): Promise<readonly string[]> {
   try {
-    const given = Object.fromEntries(personFlags.map((name) => [name, valueIn(words, name)]));
+    // What is being typed need not be a value yet: `contexts` come after --context, `namespaces` after --namespace.
+    const known = personFlags.filter((name) => `${name}s` !== kind);
+    const given = Object.fromEntries(known.map((name) => [name, valueIn(words, name)]));
     if (kind === 'contexts') {
       const { contextsOf } = await import('../kubeconfig.ts');
-      const { context: _typed, ...others } = given;
-      return contextsOf(await resolveOptions(personFlags, others, process.env));
+      return contextsOf(await resolveOptions(personFlags, given, process.env));
     }
     const { connectCluster } = await import('../servers.ts');
     const { dialect } = await import('../dialect.ts');
