@@ -11,8 +11,8 @@ const switches = (Object.keys(flags) as FlagName[])
   });
 
 /**
- * Gives each switch of a command line a value: commander would take the next word, whatever it is. A word that is
- * `true` or `false` stays its value. `-Aw` is `-A -w`.
+ * Gives each switch of a command line a value: commander would take the next word, whatever it is. A word that is a
+ * value of a switch, such as `true` or `0`, stays its value. `-Aw` is `-A -w`.
  */
 export function withSwitchValues(args: readonly string[]): string[] {
   const end = args.includes('--') ? args.indexOf('--') : args.length;

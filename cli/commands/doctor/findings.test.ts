@@ -183,21 +183,26 @@ it('warns of processes that differ in a flag that all have to have', () => {
   const full = of(['--control-plane-nodes', '--orders-in-annotations'], 'b2c9');
 
   const ok = { subject: 'settings', state: 'ok' };
-  expect(settingsFinding({ controllers: [full], workers: [full, full] }, false)).toMatchObject(ok);
-  expect(settingsFinding({ controllers: [bare], workers: [] }, false)).toMatchObject(ok);
-  expect(settingsFinding({ controllers: [keyed], workers: [keyed] }, true)).toMatchObject(ok);
-  expect(settingsFinding({ controllers: [full], workers: [bare, bare] }, false)).toEqual({
+  expect(settingsFinding(buildName(), { controllers: [full], workers: [full, full] }, false)).toMatchObject(ok);
+  expect(settingsFinding(buildName(), { controllers: [bare], workers: [] }, false)).toMatchObject(ok);
+  expect(settingsFinding(buildName(), { controllers: [keyed], workers: [keyed] }, true)).toMatchObject(ok);
+  expect(settingsFinding(buildName(), { controllers: [full], workers: [bare, bare] }, false)).toEqual({
     ...{ subject: 'settings', state: 'warning' },
     message:
-      '1 of 1 controllers and 0 of 2 workers have --control-plane-nodes; 1 of 1 controllers and 0 of 2 workers have --orders-in-annotations',
+      'of this version, 1 of 1 controllers and 0 of 2 workers have --control-plane-nodes; 1 of 1 controllers and 0 of 2 workers have --orders-in-annotations',
     fix: 'give --control-plane-nodes, --orders-in-annotations to all controllers and workers, or to none',
   });
+  const older = { identity: '1@host with Millwright 0.1.0 for cluster b2c9', seenMs: 0 };
+  expect(settingsFinding(buildName(), { controllers: [full, older], workers: [older, full] }, false)).toMatchObject(ok);
+  expect(settingsFinding(buildName(), { controllers: [older], workers: [older] }, true)).toMatchObject(ok);
   const inPlainText = {
     state: 'warning',
     message: expect.stringMatching(/: the others write payloads in plain text$/),
   };
-  expect(settingsFinding({ controllers: [keyed], workers: [keyed, bare] }, false)).toMatchObject(inPlainText);
-  expect(settingsFinding({ controllers: [bare], workers: [bare] }, true)).toMatchObject(inPlainText);
+  expect(settingsFinding(buildName(), { controllers: [keyed], workers: [keyed, bare] }, false)).toMatchObject(
+    inPlainText,
+  );
+  expect(settingsFinding(buildName(), { controllers: [bare], workers: [bare] }, true)).toMatchObject(inPlainText);
   expect([full, keyed].map(({ identity }) => versionOf(identity))).toEqual([buildName(), buildName()]);
 });
 

@@ -58,14 +58,19 @@ export function versionsFinding(own: string, running: Readonly<Record<string, re
 }
 
 /**
- * Whether the processes of the installation have the same of the flags that all have to have.
+ * Whether the processes of the installation have the same of the flags that all have to have. Those of another version
+ * than `own` are left out: they may not say which they have.
  * @param hasKeys this command has keys: a process without any writes in plain text beside it
  */
-export function settingsFinding(running: Readonly<Record<string, readonly Poller[]>>, hasKeys: boolean): Finding {
+export function settingsFinding(
+  own: string,
+  running: Readonly<Record<string, readonly Poller[]>>,
+  hasKeys: boolean,
+): Finding {
   const subject = 'settings';
   const processes = Object.entries(running).map(([component, pollers]) => ({
     component,
-    flags: pollers.map(({ identity }) => flagsOf(identity)),
+    flags: pollers.filter(({ identity }) => versionOf(identity) === own).map(({ identity }) => flagsOf(identity)),
   }));
   const differing = sharedFlags.filter((flag) => {
     const all = processes.flatMap(({ flags }) => flags.map((each) => each.includes(flag)));
@@ -73,7 +78,7 @@ export function settingsFinding(running: Readonly<Record<string, readonly Poller
     return isWanted && all.includes(false);
   });
   if (differing.length === 0) {
-    return { subject, state: 'ok', message: `no two processes differ in ${sharedFlags.join(', ')}` };
+    return { subject, state: 'ok', message: `no two processes of this version differ in ${sharedFlags.join(', ')}` };
   }
   const texts = differing.map((flag) => {
     const counted = processes.map(({ component, flags }) => {
@@ -84,7 +89,7 @@ export function settingsFinding(running: Readonly<Record<string, readonly Poller
     return `${counted.join(' and ')} have ${flag}${effect}`;
   });
   const fix = `give ${differing.join(', ')} to all controllers and workers, or to none`;
-  return { subject, state: 'warning', message: texts.join('; '), fix };
+  return { subject, state: 'warning', message: `of this version, ${texts.join('; ')}`, fix };
 }
 
 const codecFlag = '--temporal-codec-keys' satisfies SharedFlag;

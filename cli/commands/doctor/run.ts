@@ -428,7 +428,9 @@ async function checkQueues(
       return queueFinding({ subject: 'workflows', serves: 'all machines and rollouts', fix: worker, pollers });
     }),
     finding('versions', async () => versionsFinding(buildName(), await processes)),
-    finding('settings', async () => settingsFinding(await processes, options.temporalCodecKeys !== undefined)),
+    finding('settings', async () =>
+      settingsFinding(buildName(), await processes, options.temporalCodecKeys !== undefined),
+    ),
     finding('drains', async () => {
       const pollers = await poll(drainTaskQueue(installation), 'activity');
       return queueFinding({ subject: 'drains', serves: 'machines that are deleted', fix: worker, pollers });

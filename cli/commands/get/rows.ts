@@ -145,7 +145,8 @@ function waitingSince(
 }
 
 /**
- * Objects in the order of a field as kubectl has it, those without it first. undefined: none of them has it.
+ * Objects in the order of a field as kubectl has it, except for quantities, which are text here; those without it
+ * first. undefined: none of them has it.
  * @param path such as `.metadata.creationTimestamp`, also in braces or without the first dot; a dot in a name is `\\.`
  */
 export function sortedBy<T extends KubeObject>(objects: readonly T[], path: string): T[] | undefined {
