@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -69,6 +70,28 @@ type Cloud struct {
 	endpoint string
 	token    string
 	client   *http.Client
+	secrets  []string // values that no text may have, the longest first
+}
+
+// Shorter values, bytes, are not hidden: each would be found in many words.
+const shortestSecret = 4
+
+// hide keeps the values of a Secret out of what the failures of this call quote.
+func (c *Cloud) hide(keys map[string]string) {
+	for _, value := range keys {
+		if value = strings.TrimSpace(value); len(value) >= shortestSecret {
+			c.secrets = append(c.secrets, value)
+		}
+	}
+	slices.SortFunc(c.secrets, func(a, b string) int { return len(b) - len(a) }) // a short one may be a part of a long one
+}
+
+// hidden answers a text of the cloud without secrets: some clouds quote what they refuse.
+func (c *Cloud) hidden(text string) string {
+	for _, secret := range c.secrets {
+		text = strings.ReplaceAll(text, secret, "(hidden)")
+	}
+	return text
 }
 
 var errAbsent = errors.New("there is no such resource")
@@ -126,15 +149,15 @@ func (c *Cloud) refused(response *http.Response, text []byte) *Failure {
 	// A class names the server, which may be any: only an error of the cloud is quoted.
 	message := fmt.Sprintf("the answer is not in the cloud's format (%d bytes)", len(text))
 	if answer.Error.Code != "" {
-		message = strings.ReplaceAll(answer.Error.Message, c.token, "(hidden)") // some clouds quote what they refuse
+		message = c.hidden(answer.Error.Message)
 	}
 	code, isKnown := codes[answer.Error.Code]
 	if !isKnown {
 		code = "Unknown"
 	}
 	failure := failed(code, "%s answered %d: %s", response.Request.URL.Host, response.StatusCode, message)
-	failure.Details.CloudCode = answer.Error.Code
-	failure.Details.RequestID = response.Header.Get("X-Request-Id")
+	failure.Details.CloudCode = c.hidden(answer.Error.Code)
+	failure.Details.RequestID = c.hidden(response.Header.Get("X-Request-Id"))
 	if seconds, err := strconv.Atoi(response.Header.Get("Retry-After")); err == nil {
 		failure.Details.RetryAfterMs = int64(seconds) * 1000
 	}

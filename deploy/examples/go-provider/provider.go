@@ -45,7 +45,9 @@ func (p *Provider) open(ctx context.Context, scope Scope) (Spec, *Cloud, error) 
 	if len(problems) > 0 {
 		return spec, nil, failed("InvalidArgument", "%s", strings.Join(problems, "; "))
 	}
-	return spec, &Cloud{endpoint: spec.Endpoint, token: token, client: p.client}, nil
+	cloud := &Cloud{endpoint: spec.Endpoint, token: token, client: p.client}
+	cloud.hide(keys)
+	return spec, cloud, nil
 }
 
 // readSpec answers the providerSpec, and what is wrong with what every activity needs.
@@ -130,7 +132,7 @@ func findSurvivor(ctx context.Context, cloud *Cloud, spec Spec, request EnsureVM
 	named := namedID(request.ProviderID)
 	var survivor *Resource
 	for i, each := range own {
-		if each.isVM() && each.isAlive() && (survivor == nil || each.ID == named) {
+		if each.isVM() && each.isAlive() && (survivor == nil || strings.EqualFold(each.ID, named)) {
 			survivor = &own[i]
 		}
 	}
@@ -148,7 +150,7 @@ func findSurvivor(ctx context.Context, cloud *Cloud, spec Spec, request EnsureVM
 func findOwn(ctx context.Context, cloud *Cloud, spec Spec, uid, providerID string) (own []Resource, stranger *Resource, err error) {
 	own, err = cloud.listAll(ctx, map[string]string{uidTag: uid})
 	named := namedID(providerID)
-	isNamed := func(each Resource) bool { return each.isVM() && each.ID == named }
+	isNamed := func(each Resource) bool { return each.isVM() && strings.EqualFold(each.ID, named) }
 	if err != nil || named == "" || slices.ContainsFunc(own, isNamed) {
 		return own, nil, err
 	}
@@ -162,7 +164,8 @@ func findOwn(ctx context.Context, cloud *Cloud, spec Spec, uid, providerID strin
 	return append(own, found...), nil, nil
 }
 
-// namedID answers the ID of the VM that a provider ID names, if it is of this cloud. Others spell the place otherwise.
+// namedID answers the ID of the VM that a provider ID names, if it is of this cloud, in lower case: IDs of this cloud
+// are. Others spell them, and the place before, otherwise.
 func namedID(providerID string) string {
 	scheme, rest, _ := strings.Cut(strings.ToLower(providerID), "://")
 	if scheme != "simulated" {
@@ -197,6 +200,7 @@ func (p *Provider) create(ctx context.Context, cloud *Cloud, spec Spec, request 
 	if keys[at.Key] == "" {
 		return nil, failed("InvalidArgument", "Secret %s/%s has no user data: add the key %s", at.Namespace, at.Name, at.Key)
 	}
+	cloud.hide(keys)
 	tags := maps.Clone(spec.Tags)
 	tags[uidTag] = request.Machine.UID
 	body := map[string]any{

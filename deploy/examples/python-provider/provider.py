@@ -48,8 +48,16 @@ def failure(code, message, pause=0, **details):
     return ApplicationError(message, details, type=code, non_retryable=final, next_retry_delay=delay)
 
 
-def call(method, url, token, body=None, tls=None, absent_ok=False):
-    """JSON of a server's answer, be it the cloud's or Kubernetes'. With `absent_ok` a 404 is None and no failure."""
+def hide(secrets, text):
+    """A text of the cloud without secrets: some clouds quote what they refuse. Values below 4 characters are in many words."""
+    for secret in sorted({each.strip() for each in secrets}, key=len, reverse=True):  # a short one may be part of a long one
+        text = text.replace(secret, "(hidden)") if len(secret) >= 4 else text
+    return text
+
+
+def call(method, url, token, body=None, tls=None, absent_ok=False, secrets=()):
+    """JSON of a server's answer, be it the cloud's or Kubernetes'. With `absent_ok` a 404 is None and no failure. Neither
+    `token` nor `secrets` are in what a failure quotes."""
     host, data = urlsplit(url).netloc, body and json.dumps(body).encode()
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
     try:
@@ -62,12 +70,13 @@ def call(method, url, token, body=None, tls=None, absent_ok=False):
         try:
             answer = json.loads(text)
             problem, key = (answer, "reason") if answer.get("kind") == "Status" else (answer["error"], "code")
-            reason, words = problem[key], problem["message"]
+            reason, words = str(problem[key]), str(problem["message"])
         except (AttributeError, KeyError, TypeError, ValueError):  # a class names the server: it may be any, so quote nothing
             shape = f"{len(text)} bytes of {refusal.headers.get_content_type()}"
             reason, words = "", f"the answer is not in the cloud's format ({shape})"
-        ids = {"cloudCode": reason, "requestId": refusal.headers.get("x-request-id", "")}
-        message = f"{host} answered {refusal.code}: {words}".replace(token, "(hidden)")  # some clouds quote what they refuse
+        answered = {"cloudCode": reason, "requestId": refusal.headers.get("x-request-id", "")}
+        ids = {key: hide([token, *secrets], value) for key, value in answered.items()}
+        message = f"{host} answered {refusal.code}: {hide([token, *secrets], words)}"
         pause = refusal.headers.get("retry-after", "")
         raise failure(CODES.get(reason, "Unknown"), message, int(pause) if pause.isdigit() else 0, **ids) from refusal
     except OSError as error:  # whether it had an effect nobody knows, and Unavailable says just that
@@ -92,9 +101,10 @@ def open_cloud(request):
             raise failure("InvalidArgument", f"{field} is missing: set providerSpec.endpoint, and token in a Secret")
     endpoint, token = request["providerSpec"]["endpoint"], keys["token"].strip()
 
-    def call_cloud(method, path, body=None):
+    def call_cloud(method, path, body=None, secrets=()):
         names_one = re.match(r"/v1/\w+/", path)  # which may be gone
-        return call(method, endpoint + path, token, body, absent_ok=names_one is not None)
+        hidden = [*keys.values(), *secrets]
+        return call(method, endpoint + path, token, body, absent_ok=names_one is not None, secrets=hidden)
 
     return call_cloud
 
@@ -129,7 +139,7 @@ def find_own(cloud, request):
     if not (only := request.get("only")):
         own = cloud("GET", "/v1/resources?" + urlencode({"tag": f"{UID_TAG}={request['machine']['uid']}"}))["items"]
         named = named_id(request)
-        if named is None or any(each["id"] == named for each in own):
+        if named is None or any(each["id"].lower() == named for each in own):
             return own, None
         found = cloud("GET", "/v1/resources?" + urlencode({"vm": named}))["items"]
         stranger = next((each for each in found if is_vm(each) and not is_known(each, request)), None)
@@ -156,7 +166,7 @@ def find_survivor(cloud, request):
     if stranger:
         raise of_others(stranger)
     vms = [each for each in own if is_vm(each) and each["state"] in ALIVE]
-    vms.sort(key=lambda vm: vm["id"] != named_id(request))  # keeps the order of age otherwise
+    vms.sort(key=lambda vm: vm["id"].lower() != named_id(request))  # keeps the order of age otherwise
     for surplus in [] if request.get("mustExist") else vms[1:]:
         cloud("DELETE", path_of("vm", surplus["id"]))
     return vms[0] if vms else None
@@ -179,7 +189,8 @@ def find_untagged(cloud, request):
 def create_vm(cloud, request):
     machine, spec = request["machine"], request["providerSpec"]
     namespace, name, key = (request["userData"][field] for field in ("namespace", "name", "key"))
-    user_data = read_secret(namespace, name).get(key)
+    secret = read_secret(namespace, name)
+    user_data = secret.get(key)
     if not user_data:
         raise failure("InvalidArgument", f"Secret {namespace}/{name} has no user data: add the key {key}")
     tags = {**spec.get("tags", {}), UID_TAG: machine["uid"]}
@@ -193,7 +204,7 @@ def create_vm(cloud, request):
         "userData": user_data,
         "node": {"labels": spec.get("labels", {}), "taints": spec.get("taints", [])},
     }
-    return cloud("POST", "/v1/vms", vm)
+    return cloud("POST", "/v1/vms", vm, secrets=secret.values())
 
 
 def ensure_vm(request):
