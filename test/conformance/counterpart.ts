@@ -35,6 +35,14 @@ export const CloudThing = z.object({
   id: z.string().min(1).describe('Of a VM as in the last segment of its provider ID.'),
   kind: z.enum(['vm', 'disk', 'nic', 'port', 'ip']),
   uid: z.string().optional().describe('Machine UID from its tags.'),
+  attachedTo: z
+    .string()
+    .min(1)
+    .optional()
+    .describe(
+      'Of a disk, NIC, port or address: `id` of the VM that has it, if the provider has to answer it in `listVms`. Left out: ' +
+        'no VM has it, or the provider cannot know.',
+    ),
 });
 export type CloudThing = Readonly<z.infer<typeof CloudThing>>;
 

@@ -134,6 +134,17 @@ export const mutants: readonly Mutant[] = [
     })),
   },
   {
+    title: 'does not say which VM has a disk',
+    caughtBy: 'create',
+    seen: /listVms says that disk .* is attached to no VM/,
+    make: changed((good) => ({
+      async listVms(request, context) {
+        const { items, ...page } = await good.listVms(request, context);
+        return { ...page, items: items.map((item) => without(item, 'attachedTo')) };
+      },
+    })),
+  },
+  {
     title: 'lists the first page alone',
     caughtBy: 'list many VMs beside those of another cluster',
     seen: /it lists \d+ of \d+ VMs/,

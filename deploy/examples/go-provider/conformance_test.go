@@ -179,6 +179,9 @@ func (c *counterpart) things([]byte) (any, error) {
 		if uid, isTagged := each.Tags[uidTag]; isTagged {
 			thing["uid"] = uid
 		}
+		if each.VM != "" {
+			thing["attachedTo"] = each.VM
+		}
 		things = append(things, thing)
 	}
 	return things, nil

@@ -119,6 +119,10 @@ def named_id(request):
     return rest.rsplit("/", 1)[-1] if scheme == "simulated" else None
 
 
+def region_of(spec):
+    return spec.get("region", "local")
+
+
 def tags_of(request):
     """The tags by which the VMs of this installation are told from others."""
     if not request["providerSpec"].get("tags"):
@@ -197,7 +201,7 @@ def create_vm(cloud, request):
     vm = {
         "token": request["token"],  # the cloud makes no second VM for it
         "name": machine["name"],
-        "region": spec.get("region", "local"),
+        "region": region_of(spec),
         "machineType": spec.get("machineType"),
         "tags": tags,
         "partTags": tags,  # of its disk, NIC and address
@@ -251,13 +255,18 @@ def list_vms(request):
     if request.get("page"):
         query.append(("page", request["page"]))
     answer = open_cloud(request)("GET", "/v1/resources?" + urlencode(query))
-    return {"items": [to_item(each) for each in answer["items"]], "nextPage": answer.get("nextPage")}
+    region = region_of(request["providerSpec"])
+    return {"items": [to_item(each, region) for each in answer["items"]], "nextPage": answer.get("nextPage")}
 
 
-def to_item(resource):
-    of_vm = {"id": provider_id(resource), "alive": resource["state"] in ALIVE} if is_vm(resource) else {}
+def to_item(resource, region):
+    if is_vm(resource):
+        of_kind = {"id": provider_id(resource), "alive": resource["state"] in ALIVE}
+    else:  # without a UID tag, only the VM that has it says whose it is
+        vm = resource.get("vm")
+        of_kind = {"attachedTo": provider_id({"region": region, "id": vm})} if vm else {}
     fields = {field: resource[field] for field in ("kind", "id", "name", "createdAt", "tags")}
-    return {**fields, "uid": resource["tags"].get(UID_TAG), **of_vm}
+    return {**fields, "uid": resource["tags"].get(UID_TAG), **of_kind}
 
 
 def validate_class(request):

@@ -61,7 +61,8 @@ class Counterpart:
     def things(self, _):
         found = self.ask("GET", "/resources")
         uid = lambda tags: {"uid": tags[UID_TAG]} if UID_TAG in tags else {}
-        return [{"id": each["id"], "kind": each["kind"], **uid(each["tags"])} for each in found]
+        vm = lambda part: {"attachedTo": part["vm"]} if part.get("vm") else {}
+        return [{"id": each["id"], "kind": each["kind"], **uid(each["tags"]), **vm(each)} for each in found]
 
     def calls(self, _):
         return {"calls": self.ask("GET", "/stats")["calls"]}

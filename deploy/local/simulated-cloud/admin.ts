@@ -46,6 +46,8 @@ export interface SimulatedResource {
   readonly id: string;
   readonly kind: 'vm' | PartKind;
   readonly tags: Readonly<Record<string, string>>;
+  /** Of a disk, NIC or address: id of the VM that has it. */
+  readonly vm?: string;
 }
 
 /** A running simulated cloud, by its admin API. */

@@ -57,8 +57,11 @@ export async function startServer({ state, tokens, port, onStart, logger }: Serv
   }
 
   function existing() {
-    const resources = [...vms(false), ...state.parts(Date.now()).map(toPartAnswer)];
-    return resources.map(({ id, kind, tags }) => ({ id, kind, tags }));
+    const parts = state.parts(Date.now()).map(toPartAnswer);
+    return [
+      ...vms(false).map(({ id, kind, tags }) => ({ id, kind, tags })),
+      ...parts.map(({ id, kind, tags, vm }) => ({ id, kind, tags, vm })),
+    ];
   }
 
   function putFaults(body: unknown): CloudAnswer {

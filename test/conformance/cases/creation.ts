@@ -18,7 +18,7 @@ export const creationCases: readonly Case[] = [
     title: 'create',
     promise:
       'ensureVm makes one VM and returns it, with the provider ID of its Node. The VM and its parts carry the UID, and ' +
-      'listVms has it.',
+      'listVms has it. attachedTo says which VM has a part, where it is known.',
     section: 'ensureVm',
     needs: [],
     async run(world) {
@@ -34,6 +34,7 @@ export const creationCases: readonly Case[] = [
       const ids = listed.map(({ id }) => id);
       check(ids.length === 1 && vmOf(ids[0] ?? '') === vmOf(vm.providerID), `listVms has [${ids.join(', ')}]`);
       check(listed[0]?.alive !== false, 'listVms says that the VM is not alive');
+      await checkAttachments(world);
     },
   },
   {
@@ -245,6 +246,20 @@ export async function makeSlow({ cloud }: World, ms = slowMs): Promise<void> {
 export async function untilUnderWay({ cloud }: World, call: { isRunning(): Promise<boolean> }): Promise<void> {
   if (cloud === undefined) await until('a worker has the call', () => call.isRunning());
   else await until('the cloud has made the VM', async () => (await cloud.things()).some(({ kind }) => kind === 'vm'));
+}
+
+/** That each part of which the counterpart says which VM has it is listed so. */
+async function checkAttachments({ cloud, list }: World): Promise<void> {
+  const attached = (await cloud?.things())?.filter(({ attachedTo }) => attachedTo !== undefined) ?? [];
+  if (attached.length === 0) return;
+  const items = await list();
+  for (const { kind, id, attachedTo = '' } of attached) {
+    const said = items.find((item) => item.kind === kind && item.id === id)?.attachedTo;
+    check(
+      said !== undefined && isSame(said, attachedTo),
+      `listVms says that ${kind} ${id} is attached to ${said ?? 'no VM'}, and ${attachedTo} has it: answer attachedTo`,
+    );
+  }
 }
 
 /** Of two VMs, by their provider IDs. `vm`: what ensureVm has answered. */

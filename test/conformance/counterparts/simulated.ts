@@ -64,7 +64,10 @@ export async function startSimulatedCounterpart(): Promise<Counterpart> {
     },
     async things() {
       const resources = await cloud.resources();
-      return resources.map(({ id, kind, tags: each }) => ({ id, kind, uid: each[names.machineUid] }));
+      return resources.map(({ id, kind, tags: each, vm }) => ({
+        ...{ id, kind, uid: each[names.machineUid] },
+        ...(vm !== undefined && { attachedTo: vm }),
+      }));
     },
     manyVms: 150,
     calls: async () => (await cloud.stats()).calls,
