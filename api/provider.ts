@@ -129,8 +129,9 @@ export const DeleteVmRequest = z.object({
     })
     .optional()
     .describe(
-      'Set by the sweep: only this resource goes, with what belongs to it, if it still carries the tags of `providerSpec` ' +
-        'and exactly this UID tag. `machine.uid` is then `none`, which no resource carries.',
+      'Set by the sweep, for a VM without UID tag, a surplus VM, and each disk, NIC, port or address whose VM is not listed: ' +
+        'only this resource goes, with what belongs to it, if it still carries the tags of `providerSpec` and exactly this ' +
+        'UID tag. `machine.uid` is then `none`, which no resource carries. Left out: everything of the Machine goes.',
     ),
   providerID: nonEmpty
     .optional()

@@ -145,6 +145,28 @@ export const mutants: readonly Mutant[] = [
     })),
   },
   {
+    title: 'answers gone for every disk of the sweep',
+    caughtBy: 'delete one disk, NIC or address for the sweep',
+    seen: /deleteVm was not refused/,
+    make: changed((good) => ({
+      deleteVm: async (request, context) =>
+        request.only === undefined || request.only.kind === 'vm' ? good.deleteVm(request, context) : gone,
+    })),
+  },
+  {
+    title: 'deletes for the sweep all with the UID of a disk',
+    caughtBy: 'delete one disk, NIC or address for the sweep',
+    seen: /of \d+ resources it has deleted \d+/,
+    make: changed((good) => ({
+      async deleteVm({ only, ...request }, context) {
+        if (only?.uid === undefined) return good.deleteVm(request, context);
+        const answer = await good.deleteVm({ ...request, only }, context);
+        const machine = { ...request.machine, uid: only.uid };
+        return answer.state === 'gone' ? good.deleteVm({ ...request, machine }, context) : answer;
+      },
+    })),
+  },
+  {
     title: 'lists the first page alone',
     caughtBy: 'list many VMs beside those of another cluster',
     seen: /it lists \d+ of \d+ VMs/,

@@ -7,6 +7,7 @@ it(
     expectToPass(
       ['--all', '--provider', 'aws'],
       'a create that fails half-way: RunInstances makes all that it is asked for, or nothing',
+      'delete one disk, NIC or address for the sweep: RunInstances makes all that it is asked for, or nothing',
       'throttling with a pause: EC2 does not say how long to wait',
     ),
   900_000,

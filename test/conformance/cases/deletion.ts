@@ -166,6 +166,40 @@ export const deletionCases: readonly Case[] = [
       await world.checkNothingExists();
     },
   },
+  {
+    title: 'delete one disk, NIC or address for the sweep',
+    promise:
+      'With only, deleteVm deletes that disk, NIC, port or address if its UID tag is as listed, and nothing else of its UID; else ' +
+      'it fails with FailedPrecondition.',
+    section: 'listVms, validateClass and the sweep',
+    needs: ['halfWay'],
+    async run(world) {
+      const machine = world.newMachine();
+      await world.cloud?.setFault({ kind: 'halfWay' });
+      // With outcomeUnknown, the parts may be those of another attempt: a provider may leave them.
+      const request = world.creation(machine, { outcomeUnknown: true });
+      await (await world.calls.start('ensureVm', request, 1)).outcome();
+      await world.cloud?.setFault();
+      const left = await world.existing();
+      const listed = (await world.list()).filter(({ uid }) => uid === machine.uid);
+      const item = listed.find(({ kind }) => kind !== 'ip') ?? listed[0]; // what has an address goes before it
+      if (item === undefined && left.length === 0)
+        throw new NotRun('ensureVm deletes what a refused creation has made');
+      check(item !== undefined, 'listVms lacks what a refused creation has made');
+      const { kind, id } = item;
+      const by = { ...machine, uid: nobody };
+
+      const only = { kind, id, uid: `${machine.uid}-changed` };
+      await world.refusal('deleteVm', world.deletion(by, { only }), 'FailedPrecondition');
+      await world.remove(by, { only: { ...only, uid: machine.uid } });
+      const after = await world.existing();
+      const wanted = left.filter((each) => each.kind !== kind || each.id !== id);
+      check(
+        after.length === wanted.length && !after.some((each) => each.kind === kind && each.id === id),
+        `of ${left.length} resources it has deleted ${left.length - after.length}, and not ${kind} ${id} alone`,
+      );
+    },
+  },
 ];
 
 /** The last case in a cloud that the suite does not empty. */
