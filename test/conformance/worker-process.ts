@@ -1,7 +1,7 @@
 import { once } from 'node:events';
 import { closeSync, openSync, readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
-import { devNull, tmpdir } from 'node:os';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { spawnGuarded } from '../../deploy/local/process.ts';
 
@@ -9,8 +9,8 @@ import { spawnGuarded } from '../../deploy/local/process.ts';
 export interface WorkerCommand {
   readonly program: string;
   readonly args: readonly string[];
-  /** Added to the environment. What is undefined is removed from it. */
-  readonly env?: Readonly<Record<string, string | undefined>>;
+  /** Added to the environment. */
+  readonly env?: Readonly<Record<string, string>>;
 }
 
 /** The worker of a provider, which the suite may kill. */
@@ -61,12 +61,6 @@ export async function createWorkerProcess({ program, args, env }: WorkerCommand)
       await rm(dir, { recursive: true, force: true });
     },
   };
-}
-
-/** Has a worker that speaks to a server of the suite know nothing of the user's own Temporal: key, TLS and profile. */
-export function withoutTemporal(): NonNullable<WorkerCommand['env']> {
-  const names = Object.keys(process.env).filter((name) => /^(MILLWRIGHT_)?TEMPORAL_/.test(name));
-  return { ...Object.fromEntries(names.map((name) => [name, undefined])), TEMPORAL_CONFIG_FILE: devNull };
 }
 
 /** Adds the end of the worker's log to what is thrown. */

@@ -2,7 +2,7 @@
 import { vmOf } from '../../../api/provider-id.ts';
 import { check, NotRun } from '../breach.ts';
 import type { Case } from '../case.ts';
-import { answerOf } from '../world.ts';
+import { answerOf, idOf } from '../world.ts';
 import { makeSlow, untilUnderWay } from './creation.ts';
 
 /** A UID that nothing carries, with which the sweep deletes one resource. */
@@ -193,9 +193,10 @@ export const deletionCases: readonly Case[] = [
       await world.refusal('deleteVm', world.deletion(by, { only }), 'FailedPrecondition');
       await world.remove(by, { only: { ...only, uid: machine.uid } });
       const after = await world.existing();
-      const wanted = left.filter((each) => each.kind !== kind || each.id !== id);
+      const isIt = (each: (typeof left)[number]) => each.kind === kind && idOf(each.id) === idOf(id);
+      const wanted = left.filter((each) => !isIt(each));
       check(
-        after.length === wanted.length && !after.some((each) => each.kind === kind && each.id === id),
+        after.length === wanted.length && !after.some(isIt),
         `of ${left.length} resources it has deleted ${left.length - after.length}, and not ${kind} ${id} alone`,
       );
     },
