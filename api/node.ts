@@ -37,16 +37,18 @@ interface NodeCondition {
 /** What decisions need of the Node of this Machine. */
 export function toNodeSnapshot(marks: Marks, node: NodeLike, machine: MachineName): NodeSnapshot {
   const { metadata, spec, status } = node;
-  const { nodeFinalizer, nodeMachineLabel, startupTaints } = marks;
+  const { nodeFinalizer, nodeMachineLabel, startupTaints, terminating } = marks;
   const isMarked = metadata.finalizers?.includes(nodeFinalizer) && metadata.labels?.[nodeMachineLabel] === machine.name;
   const interruption = interruptionOf(node);
+  const conditions = toStatuses(status?.conditions);
   return {
     uid: metadata.uid,
     resourceVersion: metadata.resourceVersion,
     name: metadata.name,
     deleting: metadata.deletionTimestamp !== undefined,
     managed: isMarked === true && machineNamedBy(nodeMachineLabel, node, machine) === nameOf(machine),
-    conditions: toStatuses(status?.conditions),
+    conditions,
+    ...(conditions[terminating.type] === 'True' && { isTerminating: true }),
     ...(spec?.providerID && { providerID: spec.providerID }),
     startingUp: spec?.taints?.some(({ key }) => startupTaints.includes(key)) === true,
     ...(interruption !== undefined && { interruption }),

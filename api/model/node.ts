@@ -29,6 +29,8 @@ export interface NodeSnapshot extends NodeFacts {
   readonly conditions: ConditionStatuses;
   /** A taint says that its critical components are not ready: it does not count as joined. */
   readonly startingUp: boolean;
+  /** It says that its machine is being deleted. Left out: it does not. */
+  readonly isTerminating?: true;
   /** What on it says that its VM is about to be taken away, for people: `the taint <key>`. Left out: nothing does. */
   readonly interruption?: string;
   /** It does not have what its Machine wants it to have. Left out: it has, or nobody has looked. */

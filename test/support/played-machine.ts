@@ -492,7 +492,12 @@ function playCluster(
     }),
     deleteMachine: noted('deleteMachine', () => touch({ deletingSince: time() })),
     removeNode: noted('removeNode', (_ref, name) => removeNode(name)),
-    uncordonNode: noted('uncordonNode', () => true),
+    uncordonNode: noted('uncordonNode', () => {
+      if (cluster.node.state !== 'present') return true;
+      const { isTerminating: _, ...node } = cluster.node;
+      cluster.node = node;
+      return true;
+    }),
     noteLostMachine: noted('noteLostMachine', () => true),
     viewOutage: noted('viewOutage', () => ({ outage: null })),
     markInterrupted: noted('markInterrupted', (_ref, _machine, reason) => {

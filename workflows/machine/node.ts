@@ -6,7 +6,7 @@ import type { NodeSnapshot } from '../../api/model/node.ts';
 import { claimToLeft, type NodeClaim, type NodeStanding, standingOf } from '../../api/node.ts';
 import { kubernetes, kubernetesSteps } from './kubernetes.ts';
 import { putNode, setMachine } from './observe.ts';
-import { showSearchAttributes } from './progress.ts';
+import { show, showSearchAttributes } from './progress.ts';
 import { isHeld, noteWrite } from './repeats.ts';
 import { type Facts, withContext } from './report.ts';
 import { creationDeadlineMs, type MachineState, type NodeQuestion } from './state.ts';
@@ -148,6 +148,13 @@ export async function syncNode(state: MachineState, facts: Facts): Promise<boole
   setMachine(state, seen.machine);
   showSearchAttributes(state);
   return seen.machine.stage === facts.stage;
+}
+
+/** Undoes what a drain has done to the Node of a Machine that is not being deleted. */
+export async function uncordon(state: MachineState, nodeName: string): Promise<void> {
+  const doing = 'uncordoning the node';
+  show(state, { doing });
+  await untilAnswered(state, doing, () => kubernetes.uncordonNode(state.ref, nodeName, claimOf(state)));
 }
 
 /** Deletes the Node of this name, and those that the cloud has named, each unless it is somebody else's. */

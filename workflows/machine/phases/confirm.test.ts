@@ -140,6 +140,16 @@ describe('the Node of a machine at rest', () => {
   });
 });
 
+it('a Node that says that its machine goes is uncordoned while the Machine stays', async () => {
+  await startWith({ isTerminating: true });
+  await advanceUntil(() => cluster.steps.includes('uncordonNode'));
+  await advance(60_000);
+
+  expect(cluster.steps.filter((call) => call === 'uncordonNode')).toHaveLength(1);
+  expect((await described()).doing).toBe('running');
+  await workflow().terminate();
+});
+
 describe('the Node of a machine in creation', () => {
   it('joins as soon as the cloud is asked about the VM again', async () => {
     await startUnconfirmed({ stage: 'joining' });

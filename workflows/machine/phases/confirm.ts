@@ -1,4 +1,5 @@
 /** Phase confirm: the cloud has said whose the Node is, where neither the Node nor this workflow knows. */
+import { patched } from '@temporalio/workflow';
 import { failures } from '../../../api/failures.ts';
 import type { Place } from '../../../api/model/source.ts';
 import type { EnsureVmRequest, Vm } from '../../../api/provider.ts';
@@ -6,7 +7,7 @@ import { vmOf } from '../../../api/provider-id.ts';
 import type { Failure } from '../../calls/failure.ts';
 import { ensureVm } from '../../calls/provider.ts';
 import { kubernetes } from '../kubernetes.ts';
-import { objectionTo, standing } from '../node.ts';
+import { objectionTo, standing, uncordon } from '../node.ts';
 import { done, isPastCreation, type PhaseOutcome, retryPauseMs } from '../outcome.ts';
 import { show } from '../progress.ts';
 import { report } from '../report.ts';
@@ -24,7 +25,18 @@ export const longestQuestionMs = 10 * 60_000;
  */
 export async function confirm(state: MachineState): Promise<PhaseOutcome> {
   await settle(state);
+  await uncordonLeft(state);
   return done;
+}
+
+/** A Machine that was lost while it was being deleted, and created again, has a Node that says that it goes. */
+async function uncordonLeft(state: MachineState): Promise<void> {
+  const { node } = state;
+  const isMeant = node.state === 'present' && node.isTerminating === true && objectionTo(state) === undefined;
+  if (!isMeant || !patched('nodes-that-were-left-cordoned')) return;
+  const { isTerminating: _, ...rest } = node;
+  state.node = rest;
+  await uncordon(state, node.name);
 }
 
 /** Whether nothing may be written to the Node, and neither the cloud was asked lately nor people were told why. */

@@ -1,13 +1,12 @@
 /** Phase drain: no pod is on the Node that could run elsewhere. */
 import { isActivityFailure, toFailure } from '../../calls/failure.ts';
 import { commandLine } from '../../command-line.ts';
-import { kubernetes } from '../kubernetes.ts';
-import { claimOf, nodeNameOf, objectionTo, type Standing, standing } from '../node.ts';
+import { nodeNameOf, objectionTo, type Standing, standing, uncordon } from '../node.ts';
 import { again, done, type PhaseOutcome, retryPauseMs, waitFor } from '../outcome.ts';
-import { type Activity, forgetError, show } from '../progress.ts';
+import { type Activity, forgetError } from '../progress.ts';
 import { findRemedy, report, reportRefusal } from '../report.ts';
 import { isForceWanted, type MachineState, timeIn } from '../state.ts';
-import { refresh, untilAnswered } from '../wait.ts';
+import { refresh } from '../wait.ts';
 import { longestQuestionMs, settle } from './confirm.ts';
 import { drainNode, forgetDrain } from './node-drain.ts';
 import { findVmOwner } from './vm-owner.ts';
@@ -105,12 +104,7 @@ export async function abortDeletion(state: MachineState): Promise<void> {
   delete state.wasUnhealthy;
   forgetDrain(state);
   const nodeName = nodeNameOf(state);
-  if (nodeName !== undefined) {
-    const doing = 'uncordoning the node';
-    show(state, { doing });
-    const step = () => kubernetes.uncordonNode(state.ref, nodeName, claimOf(state));
-    await untilAnswered(state, doing, step);
-  }
+  if (nodeName !== undefined) await uncordon(state, nodeName);
   state.mayBeCordoned = false;
 }
 
