@@ -244,7 +244,7 @@ export function toTimeline(runs: readonly (readonly HistoryEvent[])[]): Timeline
   return isDeletedWithNode ? withCause(timeline, 'somebody deleted its Node') : timeline;
 }
 
-/** The timeline with the cause of the deletion, where that has begun. */
+/** The timeline with the cause of the deletion, if the machine is being deleted or gone. */
 export function withCause<T extends Timeline>(timeline: T, cause: string): T {
   const first = timeline.steps.findIndex(({ step }) => step === 'drain' || step === 'delete');
   return { ...timeline, steps: timeline.steps.map((step, i) => (i === first ? { ...step, cause } : step)) };

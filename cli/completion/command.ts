@@ -3,8 +3,8 @@ import { UsageError } from '../options.ts';
 import { say } from '../terminal.ts';
 
 /**
- * What each shell has to be told once; it then asks the program itself at each Tab. Bash also splits words at `=`, `:`
- * and `@`, and replaces only the last part, which is `$2`: what has no blank between is joined.
+ * What each shell loads once; it then asks the program at each Tab. Bash also splits words at `=`, `:` and `@`, and
+ * replaces only the last part, which is `$2`: parts without a blank between them are joined.
  */
 const scripts = {
   bash: `_millwright() {

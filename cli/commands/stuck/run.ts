@@ -69,7 +69,7 @@ export async function stuck(options: StuckOptions, rawFlags: RawFlags): Promise<
   });
 }
 
-/** Most workflows of which it is read how their tasks have failed: after a mistake in the code that may be all. */
+/** Most workflows whose failed tasks are read: after a mistake in the code each workflow may have some. */
 const mostRead = 100;
 
 /** Of those that wait longest, and without those that cannot be read. */

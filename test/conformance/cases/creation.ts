@@ -248,7 +248,7 @@ export async function untilUnderWay({ cloud }: World, call: { isRunning(): Promi
   else await until('the cloud has made the VM', async () => (await cloud.things()).some(({ kind }) => kind === 'vm'));
 }
 
-/** That each part of which the counterpart says which VM has it is listed so. */
+/** Each part is listed as attached to the VM that the counterpart names, where it names one. */
 async function checkAttachments({ cloud, list }: World): Promise<void> {
   const attached = (await cloud?.things())?.filter(({ attachedTo }) => attachedTo !== undefined) ?? [];
   if (attached.length === 0) return;
