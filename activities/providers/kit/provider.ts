@@ -99,6 +99,18 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
       : { listed: [...own, ...named.filter(isLeft)] };
   }
 
+  /** VMs of somebody else to which parts of the Machine are attached: with neither the tags of the class nor its UID. */
+  async function findHolders(session: Own, request: MachineRequest, listed: readonly CloudItem[]): Promise<CloudVm[]> {
+    const known = listed.filter(isVm).map(({ id }) => id.toLowerCase());
+    const users = new Set(listed.filter(isPart).flatMap(({ attachedTo }) => attachedTo?.toLowerCase() ?? []));
+    const unknown = [...users].filter((id) => !known.includes(id));
+    if (unknown.length === 0) return [];
+    const tags = parseOrRefuse(cloud.tags, request.providerSpec, 'providerSpec');
+    const found = await Promise.all(unknown.map((id) => findVm(session, id)));
+    const isOwn = (vm: CloudVm) => vm.tags[names.machineUid] === request.machine.uid || hasTags(vm.tags, tags);
+    return found.flatMap((items) => items.filter(isVm)).filter((vm) => isLeft(vm) && !isOwn(vm));
+  }
+
   /**
    * The VM of its name that others have made for a Machine without a provider ID, and those that are being deleted. By
    * the name alone nothing is deleted. Throws `OutOfRange` where it may be one of several.
@@ -179,16 +191,18 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     let looking = session;
     for (let pollMs = cloud.deletionPollMs; ; pollMs = nextLookPauseMs(pollMs)) {
       const lookedAt = performance.now();
-      const { listed, stranger } = await listSafe(looking, request);
+      const { listed, stranger: named } = await listSafe(looking, request);
+      const strangers = [...(named ? [named] : []), ...(await findHolders(looking, request, listed))];
       const mayBeOthers = listed.length === 0 && request.mayBeUntagged === true;
       const { alive, dying = [] } = mayBeOthers ? await findUntagged(looking, request) : {};
       if (alive !== undefined) return { state: 'deleting', nodeNames: [...found], untaggedVm: toIdentity(alive) };
-      const own = [...listed, ...dying];
+      const own = [...listed.filter((item) => !strangers.some((vm) => isAttached(item, vm))), ...dying];
       const vms = own.filter(isVm);
       const present = namesOf(vms);
       for (const name of present) found.add(name);
       const nodeNames = [...found];
       if (own.length === 0 && lookedAt >= settledAt) {
+        const [stranger] = strangers;
         if (stranger !== undefined) throw ofOthers(stranger);
         return { state: 'gone', nodeNames };
       }
@@ -567,6 +581,10 @@ function isVm(item: CloudItem): item is CloudVm {
 
 function isPart(item: CloudItem): item is CloudPart {
   return !isVm(item);
+}
+
+function isAttached(item: CloudItem, vm: CloudVm): boolean {
+  return isPart(item) && item.attachedTo?.toLowerCase() === vm.id.toLowerCase();
 }
 
 function isLeft(item: CloudItem): boolean {
