@@ -58,6 +58,16 @@ describe('the Nodes that make an outage', () => {
     expect(await outageAmong(present)).toBe('3 of 4 Nodes in zone a are unhealthy');
   });
 
+  it('are those of now, however short ago the Nodes were listed without an outage', async () => {
+    const present = ['a', 'b', 'c', 'd'].map((name) => nodeNamed(name, 'True'));
+    const find = finderOf(present);
+    expect(await find()).toBeUndefined();
+
+    present.splice(0, 3, ...bad.map((name) => nodeNamed(name, 'Unknown')));
+    const outage = '3 of 4 Nodes in zone a are unhealthy';
+    expect(await Promise.all([find(), find()])).toEqual([outage, outage]);
+  });
+
   it('are not those of Failed machines that are preserved, which stay unhealthy for days', async () => {
     const kept = bad.map((name) => nodeNamed(name, 'Unknown', { [names.cordonedBy]: cordoners.preservation }));
     expect(await outageAmong([nodeNamed('e', 'Unknown'), ...kept, nodeNamed('d', 'True')])).toBeUndefined();

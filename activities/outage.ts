@@ -15,15 +15,17 @@ import { type Node, nodes } from '../kube/core.ts';
  * by one: those that are still missing when the share is below the limit are given as long as any unhealthy one.
  * @param node its own, where there is one
  * @param nowMs on Temporal's clock, ms since the epoch
+ * @param mayBeOld whether a list of the last 5 s may say that nothing is out, for a step that has little time
  */
 export type FindOutage = (
   of: Pick<ObjectRef, 'dialect' | 'namespace'>,
   machine: { readonly source: string; readonly limits: Pick<MachineLimits, 'healthSeconds'> },
   node: Node | undefined,
   nowMs: number,
+  mayBeOld?: boolean,
 ) => Promise<string | undefined>;
 
-/** In an outage many machines ask at once: one list serves all questions of this time, ms. */
+/** In an outage many machines ask at once: one list that shows it serves all questions of this time, ms. */
 const listAgeMs = 5_000;
 
 export interface OutageOptions {
@@ -92,22 +94,28 @@ export function createOutageFinder({ control, target, defaults, percent }: Outag
     };
   }
 
-  return async (of, { source, limits }, node, nowMs) => {
+  /** What a list has shown that began after a time, by performance.now(). One list is under way at a time. */
+  async function listSince(of: Pick<ObjectRef, 'dialect' | 'namespace'>, sinceMs: number): Promise<Listed> {
     const key = `${of.dialect}/${of.namespace}`;
-    let listed = lists.get(key);
-    if (listed === undefined || performance.now() > listed.atMs + listAgeMs) {
-      const begun = { atMs: performance.now(), found: list(of) };
-      listed = begun;
-      lists.set(key, begun);
-      begun.found.catch(() => {
-        if (lists.get(key) === begun) lists.delete(key);
-      });
+    for (let last = lists.get(key); last !== undefined; last = lists.get(key)) {
+      if (last.atMs >= sinceMs) return last.found;
+      await last.found.catch(() => undefined);
+      if (lists.get(key) === last) lists.delete(key);
     }
-    const { zones, ...fleet } = await listed.found;
+    const begun = { atMs: performance.now(), found: list(of) };
+    lists.set(key, begun);
+    begun.found.catch(() => {
+      if (lists.get(key) === begun) lists.delete(key);
+    });
+    return begun.found;
+  }
+
+  function findIn({ zones, ...fleet }: Listed, question: Parameters<FindOutage>): string | undefined {
+    const [{ dialect, namespace }, { source, limits }, node, nowMs] = question;
     const zone = (node && zoneOf(node)) ?? zones.get(source);
     const near = { source, ...(zone !== undefined && { zone }) };
     const outage = findOutageAmong(fleet, near, percent);
-    const place = `${key}/${zone ?? source}`;
+    const place = `${dialect}/${namespace}/${zone ?? source}`;
     if (outage !== undefined) {
       seen.set(place, { atMs: performance.now(), outage });
       return outage;
@@ -118,6 +126,14 @@ export function createOutageFinder({ control, target, defaults, percent }: Outag
     if (isRecent) return `${last.outage}, less than ${healthSeconds} s ago`;
     const unseen = findOutageAmong(withRecovered(fleet, nowMs - healthSeconds * 1_000), near, percent);
     return unseen && `${unseen}, or were less than ${healthSeconds} s ago`;
+  }
+
+  return async (...question) => {
+    const [of, , , , mayBeOld = false] = question;
+    const askedMs = performance.now();
+    const outage = findIn(await listSince(of, askedMs - listAgeMs), question);
+    if (outage !== undefined || mayBeOld) return outage;
+    return findIn(await listSince(of, askedMs), question);
   };
 }
 

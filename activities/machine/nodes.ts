@@ -120,7 +120,8 @@ export function createNodeActivities(deps: NodeDeps) {
       machine: MachineSnapshot,
       nowMs: number,
     ): Promise<{ readonly outage: string | null }> {
-      return { outage: (await findOutage(ref, machine, (await findNode(ref, machine)).node, nowMs)) ?? null };
+      const { node } = await findNode(ref, machine);
+      return { outage: (await findOutage(ref, machine, node, nowMs, true)) ?? null };
     },
 
     /**
