@@ -2,8 +2,8 @@
  * What wakes a workflow: pure functions of API objects. Watchers use them to start and signal, workflows to close.
  * While they answer with nothing, the object is at rest and costs nothing. Plain code: workflow code imports this file.
  */
-import type { MachineSnapshot, MachineStage, MaintenanceDue } from './model/machine.ts';
-import type { ConditionStatuses, NodeView } from './model/node.ts';
+import { isPastCreation, type MachineSnapshot, type MachineStage, type MaintenanceDue } from './model/machine.ts';
+import type { ConditionStatuses, NodeSnapshot, NodeView } from './model/node.ts';
 
 /** Why a machine needs its workflow to act or to wait for something. */
 export type Attention =
@@ -12,7 +12,7 @@ export type Attention =
   | 'stage' // the Machine is in a stage that its workflow has to end
   | 'vmMissing' // it names no VM, and its VM was replaced
   | 'nodeMissing' // it should have a Node and there is none
-  | 'nodeDeleting' // somebody deleted the Node
+  | 'nodeDeleting' // somebody deleted the Node, and so the Machine
   | 'nodeUnmanaged' // our finalizer or the back reference is not on the Node
   | 'nodeOutdated' // the Node does not have what the Machine wants it to have
   | 'maintenance' // its preservation or in-place update begins, ends, or waits for a drain
@@ -39,12 +39,21 @@ export function attention(machine: MachineSnapshot, node: NodeView, maintenance?
   if (node.state === 'unknown' || machine.limits.hasNoNode) return found;
   if (node.state === 'absent') return nodeStages.includes(machine.stage) ? [...found, 'nodeMissing'] : found;
 
-  if (node.deleting) found.push('nodeDeleting');
+  if (isDeletionMeant(machine, node)) found.push('nodeDeleting');
   if (!node.managed) found.push('nodeUnmanaged');
   if (node.outdated) found.push('nodeOutdated');
   if (!sameConditions(node.conditions, machine.conditions)) found.push('nodeConditions');
   if (stageByNode(machine, node) !== machine.stage) found.push('nodeHealth');
   return found;
+}
+
+/**
+ * Whether a Node is being deleted and its machine with it, or the VM of that. Not where it was not ready, once it has
+ * joined: a cloud controller manager deletes such Nodes, and may be wrong.
+ */
+export function isDeletionMeant({ stage, onNodeDeleted }: MachineSnapshot, node: NodeSnapshot): boolean {
+  const isKept = node.deletedUnready === true && onNodeDeleted === 'deleteMachine' && isPastCreation(stage);
+  return node.deleting && !isKept;
 }
 
 /**

@@ -77,6 +77,10 @@ export const machineEvents = {
     type: 'Warning',
     when: 'The agent on the Node says that it could not update it, or has said nothing in time.',
   },
+  NodeKept: {
+    type: 'Warning',
+    when: 'Somebody deleted the Node while it was not ready. The Machine stays, and asks its owner to be replaced unless the Node becomes healthy. See [a Node is deleted](../how-to/unhealthy-machines.md#a-node-is-deleted).',
+  },
   NodeDeleted: {
     type: 'Normal',
     when: 'Only in an API of machines where the deletion of a Node replaces its VM: somebody deleted the Node, and the Machine gets another VM. In the API of Gardener the Machine is deleted instead.',

@@ -47,6 +47,35 @@ describe('toNodeSnapshot', () => {
     });
   });
 
+  it.each([
+    ['Unknown', '09:00:00', true],
+    ['False', '10:00:00', true],
+    ['True', '10:00:01', true],
+    ['True', '09:56:00', true],
+    ['True', '09:54:00', undefined],
+  ])(
+    'says whether a Node was ready when it was deleted at 10:00:00: Ready is %s since %s',
+    (status, time, expected) => {
+      const metadata = {
+        ...node.metadata,
+        creationTimestamp: '2026-08-18T10:00:00Z',
+        deletionTimestamp: '2026-08-19T10:00:00Z',
+      };
+      const conditions = [{ type: 'Ready', status, lastTransitionTime: `2026-08-19T${time}Z` }];
+      const snapshot = toNodeSnapshot(marks, { ...node, metadata, status: { conditions } }, of);
+      expect(snapshot.deletedUnready).toBe(expected);
+    },
+  );
+
+  it('counts a new Node as ready from when it is, and one that reports nothing as not ready', () => {
+    const since = '2026-08-19T10:00:00Z';
+    const metadata = { ...node.metadata, creationTimestamp: '2026-08-19T09:59:00Z', deletionTimestamp: since };
+    const ready = { conditions: [{ type: 'Ready', status: 'True', lastTransitionTime: since }] };
+    expect(toNodeSnapshot(marks, { ...node, metadata, status: ready }, of).deletedUnready).toBeUndefined();
+    expect(toNodeSnapshot(marks, { metadata }, of).deletedUnready).toBe(true);
+    expect(toNodeSnapshot(marks, node, of).deletedUnready).toBeUndefined();
+  });
+
   it('counts as managed only with our finalizer, the name of this machine, and not that of one in another namespace', () => {
     const { finalizers: _, ...unfinalized } = node.metadata;
     expect(toNodeSnapshot(marks, node, { ...of, name: 'other' }).managed).toBe(false);

@@ -32,6 +32,7 @@ interface NodeCondition {
   readonly type: string;
   readonly status: string;
   readonly message?: string;
+  readonly lastTransitionTime?: string;
 }
 
 /** What decisions need of the Node of this Machine. */
@@ -46,6 +47,7 @@ export function toNodeSnapshot(marks: Marks, node: NodeLike, machine: MachineNam
     resourceVersion: metadata.resourceVersion,
     name: metadata.name,
     deleting: metadata.deletionTimestamp !== undefined,
+    ...(wasDeletedUnready(node) && { deletedUnready: true }),
     managed: isMarked === true && machineNamedBy(nodeMachineLabel, node, machine) === nameOf(machine),
     conditions,
     ...(conditions[terminating.type] === 'True' && { isTerminating: true }),
@@ -53,6 +55,24 @@ export function toNodeSnapshot(marks: Marks, node: NodeLike, machine: MachineNam
     startingUp: spec?.taints?.some(({ key }) => startupTaints.includes(key)) === true,
     ...(interruption !== undefined && { interruption }),
   };
+}
+
+/** A Node that became ready this long after its creation at most was not ready before: it is new, ms. */
+const newMs = 20 * 60_000;
+/**
+ * How old the list may be by which a cloud controller manager deletes Nodes that are not ready, ms: it asks its cloud
+ * about one after the other. https://github.com/kubernetes/cloud-provider/blob/master/controllers/nodelifecycle
+ */
+const oldestListMs = 5 * 60_000;
+
+/** Whether a Node that is being deleted was not ready then, by its own times, or was ready again for a moment only. */
+function wasDeletedUnready({ metadata, status }: NodeLike): boolean {
+  if (metadata.deletionTimestamp === undefined) return false;
+  const ready = status?.conditions?.find(({ type }) => type === 'Ready');
+  if (ready?.status !== 'True') return true;
+  const readyMs = Date.parse(ready.lastTransitionTime ?? '');
+  const isNew = readyMs <= Date.parse(metadata.creationTimestamp ?? '') + newMs;
+  return readyMs > Date.parse(metadata.deletionTimestamp) - (isNew ? 0 : oldestListMs);
 }
 
 /**

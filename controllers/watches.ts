@@ -154,8 +154,9 @@ export function startWatches(options: WatchOptions) {
 function slim({ metadata, spec, status }: Node, ownConditions: readonly string[] = []): Node {
   const { name, uid, resourceVersion, creationTimestamp, deletionTimestamp, labels, annotations, finalizers } =
     metadata;
-  const conditions = (status?.conditions ?? []).map(({ type, status: value, reason, message }) => ({
+  const conditions = (status?.conditions ?? []).map(({ type, status: value, reason, message, lastTransitionTime }) => ({
     ...{ type, status: value },
+    ...(type === 'Ready' && lastTransitionTime && { lastTransitionTime }),
     ...(ownConditions.includes(type) && { ...(reason && { reason }), ...(message && { message }) }),
   }));
   return {

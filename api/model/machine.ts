@@ -177,6 +177,11 @@ export function hasJoined(stage: MachineStage): boolean {
   return ['running', 'available', 'unhealthy', 'updating'].includes(stage);
 }
 
+/** Whether a machine in this stage is past its creation, for good or ill. */
+export function isPastCreation(stage: MachineStage): boolean {
+  return stage !== 'new' && stage !== 'creating' && stage !== 'joining';
+}
+
 /** What is being done with a Machine, or was done last: facts, which a dialect puts into its own words. */
 export interface MachineStep {
   /**

@@ -22,6 +22,8 @@ export interface NodeSnapshot extends NodeFacts {
   readonly resourceVersion: string;
   readonly name: string;
   readonly deleting: boolean;
+  /** It is being deleted, and was not ready then, or had just become so. Left out: it was ready, or nobody deletes it. */
+  readonly deletedUnready?: true;
   /** Whether it carries our finalizer and the back reference to its Machine. */
   readonly managed: boolean;
   /** spec.providerID. Left out: it has none. */

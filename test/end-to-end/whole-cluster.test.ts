@@ -5,7 +5,7 @@ import { machineDeployments, machines } from '../../api/gardener/resources.ts';
 import { names } from '../../api/names.ts';
 import { loadKubeconfig } from '../../kube/config.ts';
 import { events, type Node, nodes } from '../../kube/core.ts';
-import { mergePatch } from '../../kube/patch.ts';
+import { mergePatch, strategicMergePatch } from '../../kube/patch.ts';
 import { startControllersHere } from '../support/controllers.ts';
 import { type Installation, phaseOf, startInstallation } from '../support/installation.ts';
 import { reportCondition } from '../support/node-conditions.ts';
@@ -170,5 +170,56 @@ describe('a machine that is unhealthy for longer than its health timeout', () =>
     );
     expect(after.filter(({ metadata }) => uidsOf(all).includes(metadata.uid))).toHaveLength(3);
     expect((await millwright.cloud.stats()).vmsEver).toBe(5);
+  });
+
+  it('[invariant 6 partly] asks at once when its Node is deleted, and stays in an outage, also after its run is lost', async () => {
+    const { target, namespace, cloud } = millwright;
+    const template = {
+      metadata: { labels: { [labels.name]: 'deleted' } },
+      spec: { class: { kind: 'MachineClass', name: 'small' }, healthTimeout: '1h' },
+    };
+    await millwright.createDeployment('deleted', 3, { template });
+    const all = await millwright.untilRunning('deleted', 3);
+    const { vmsEver } = await cloud.stats();
+    const inZone = mergePatch({ metadata: { labels: { 'topology.kubernetes.io/zone': `deleted-${namespace}` } } });
+    for (const { metadata } of all) await target.patch(nodes, { name: metadata.name }, inZone);
+    for (const { metadata } of all) await reportCondition(target, metadata.name, 'Ready', 'Unknown');
+    for (const machine of all) await millwright.untilPhase(refOf(machine), 'Unknown');
+
+    for (const { metadata } of all) await target.delete(nodes, { name: metadata.name });
+    for (const { metadata } of all) await millwright.untilEvent(metadata.name, 'NodeKept');
+    const [lost, ...others] = all;
+    await millwright.handleOf(refOf(lost!)).terminate();
+    await millwright.untilEvent('deleted', 'ReplacementHeld');
+    const later = new Date(Date.now() + 1_000).toISOString(); // times of Kubernetes have seconds
+    const ready = { type: 'Ready', status: 'True', lastTransitionTime: later };
+    const becomeReady = strategicMergePatch({ status: { conditions: [ready] } });
+    for (const { metadata } of all)
+      await target.patch(nodes, { name: metadata.name }, becomeReady, { subresource: 'status' });
+    await millwright.untilRunning('deleted', 3);
+
+    expect((await millwright.machinesOf('deleted')).map(({ metadata }) => metadata.uid).sort()).toEqual(
+      all.map(({ metadata }) => metadata.uid).sort(),
+    );
+    expect((await cloud.stats()).vmsEver).toBe(vmsEver);
+    await millwright.control.delete(machines, others[0]!.metadata);
+    await millwright.untilGone(refOf(others[0]!));
+    expect(await target.find(nodes, { name: others[0]!.metadata.name })).toBeUndefined();
+  });
+
+  it('is replaced without its health timeout when its Node is deleted and most others are healthy', async () => {
+    const { target } = millwright;
+    const template = {
+      metadata: { labels: { [labels.name]: 'single' } },
+      spec: { class: { kind: 'MachineClass', name: 'small' }, healthTimeout: '1h' },
+    };
+    await millwright.createDeployment('single', 1, { template });
+    const [sick] = await millwright.untilRunning('single', 1);
+    await reportCondition(target, sick!.metadata.name, 'Ready', 'Unknown');
+    await millwright.untilPhase(refOf(sick!), 'Unknown');
+    await target.delete(nodes, { name: sick!.metadata.name });
+
+    await millwright.untilGone(refOf(sick!));
+    await millwright.untilRunning('single', 1);
   });
 });

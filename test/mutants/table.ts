@@ -253,7 +253,7 @@ const ofWorkflows: readonly Mutant[] = [
   {
     id: 'outage-is-unhealthy',
     file: 'workflows/machine/phases/unhealthy.ts',
-    text: 'return Math.max(sinceMs, outageEndMs) + limits.healthSeconds * 1_000;',
+    text: 'return Math.max(sinceMs, state.outageEndMs) + limits.healthSeconds * 1_000;',
     replacement: 'return sinceMs + limits.healthSeconds * 1_000;',
     breaks: 'A time in which nobody could see the Nodes counts towards the health timeout.',
     tests: ['workflows/machine/phases/unhealthy.test.ts'],
@@ -265,6 +265,31 @@ const ofWorkflows: readonly Mutant[] = [
     replacement: '',
     breaks: 'A run that takes over in the middle of the replacement of a VM does not finish it.',
     tests: ['workflows/machine/phases/follow-node.test.ts'],
+  },
+  {
+    id: 'node-deleted-while-not-ready',
+    file: 'api/attention.ts',
+    text: 'return node.deleting && !isKept;',
+    replacement: 'return node.deleting;',
+    breaks:
+      'Whoever deletes Nodes that are not ready, such as a cloud controller manager, deletes all their VMs at once.',
+    tests: ['workflows/machine/phases/follow-node.test.ts'],
+  },
+  {
+    id: 'node-deleted-as-it-became-ready',
+    file: 'api/node.ts',
+    text: '(isNew ? 0 : oldestListMs)',
+    replacement: '0',
+    breaks: 'A cloud controller manager with an old list deletes VMs whose Nodes are ready again.',
+    tests: ['api/node.test.ts'],
+  },
+  {
+    id: 'outage-by-an-old-list',
+    file: 'activities/outage.ts',
+    text: 'if (outage !== undefined || mayBeOld) return outage;',
+    replacement: 'if (1) return outage;',
+    breaks: 'Machines are replaced in the first seconds of an outage.',
+    tests: ['activities/outage.test.ts'],
   },
   {
     id: 'node-lost-while-replaced',

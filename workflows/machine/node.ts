@@ -1,6 +1,6 @@
 /** What the phases do about a machine's Node. */
 import { patched } from '@temporalio/workflow';
-import { isHealthy } from '../../api/attention.ts';
+import { isDeletionMeant, isHealthy } from '../../api/attention.ts';
 import type { MachineLimits, MachineSnapshot, MachineStage } from '../../api/model/machine.ts';
 import type { NodeSnapshot } from '../../api/model/node.ts';
 import { claimToLeft, type NodeClaim, type NodeStanding, standingOf } from '../../api/node.ts';
@@ -79,11 +79,22 @@ export function lackOf({ machine, nodeRefusal }: MachineState): string | undefin
   return [machine.nodeProblem, nodeRefusal].filter((each) => each !== undefined).join('; ') || undefined;
 }
 
-/** Whether somebody deleted the Node. One to which nothing may be written says nothing about the Machine. */
+/** Whether somebody deleted the Node, and so the Machine. One to which nothing may be written says nothing about that. */
 export function isNodeDeleted(state: MachineState): boolean {
+  return hasDeletedNode(state) && !isNodeKept(state);
+}
+
+/** Whether somebody deleted the Node while it was not ready: the Machine stays, and asks its owner to be replaced. */
+export function isNodeKept(state: MachineState): boolean {
+  const { node, machine } = state;
+  const isKept = node.state === 'present' && node.deleting && !isDeletionMeant(machine, node);
+  return isKept && hasDeletedNode(state) && patched('nodes-that-were-deleted-while-not-ready');
+}
+
+function hasDeletedNode(state: MachineState): boolean {
   const { node, replacedNodeUid } = state;
-  const isMeant = node.state === 'present' && node.deleting && node.uid !== replacedNodeUid;
-  return isMeant && objectionTo(state) === undefined;
+  const isDeleted = node.state === 'present' && node.deleting && node.uid !== replacedNodeUid;
+  return isDeleted && objectionTo(state) === undefined;
 }
 
 /**

@@ -1,10 +1,10 @@
 import { describe, expect, it } from '@jest/globals';
 import { type FailureCode, failures } from '../../api/failures.ts';
+import { isPastCreation } from '../../api/model/machine.ts';
 import type { Failure } from '../calls/failure.ts';
 import {
   deletionPollMs,
   firstPollIntervalMs,
-  isPastCreation,
   isWrittenRecently,
   nextPollIntervalMs,
   quickPauseMs,

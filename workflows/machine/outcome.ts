@@ -1,7 +1,6 @@
 /** What a phase of a machine answers, and how long it waits between two attempts. Pure. */
 import type { FailureCode } from '../../api/failures.ts';
 import { failures } from '../../api/failures.ts';
-import type { MachineStage } from '../../api/model/machine.ts';
 import type { Failure } from '../calls/failure.ts';
 
 /** What follows after a phase. */
@@ -24,11 +23,6 @@ export const failed: PhaseOutcome = { kind: 'failed' };
 /** Start again after a change, at the latest after `timeoutMs`. */
 export function waitFor(timeoutMs?: number): PhaseOutcome {
   return timeoutMs === undefined ? { kind: 'wait' } : { kind: 'wait', timeoutMs };
-}
-
-/** Whether a machine in this stage is past its creation, for good or ill. */
-export function isPastCreation(stage: MachineStage): boolean {
-  return stage !== 'new' && stage !== 'creating' && stage !== 'joining';
 }
 
 const seconds = 1_000;

@@ -3,7 +3,12 @@ import type { Refusals } from '../../activities/machine/drain/evictions.ts';
 import type { DrainOutcome } from '../../activities/machine/drain/index.ts';
 import type { KnownVolumes } from '../../activities/machine/drain/volumes.ts';
 import type { FailureCode } from '../../api/failures.ts';
-import type { MachineObservation, MachineSnapshot, MaintenanceDue } from '../../api/model/machine.ts';
+import {
+  isPastCreation,
+  type MachineObservation,
+  type MachineSnapshot,
+  type MaintenanceDue,
+} from '../../api/model/machine.ts';
 import type { NodeView } from '../../api/model/node.ts';
 import type { FailedRun, ObjectRef } from '../../api/model/ref.ts';
 import type { SourceSnapshot } from '../../api/model/source.ts';
@@ -12,7 +17,6 @@ import type { Interruption } from '../../api/provider.ts';
 import type { Repeat } from '../../api/repeats.ts';
 import type { Failure } from '../calls/failure.ts';
 import type { MachineDescription } from './messages.ts';
-import { isPastCreation } from './outcome.ts';
 import { type Creation, notAsked, recoverCreation } from './phases/creation.ts';
 
 /**
@@ -67,6 +71,8 @@ export interface PersistedState {
   replacing?: string;
   /** UID of the Node of the last VM that was replaced: watchers may see it for a while. */
   replacedNodeUid?: string;
+  /** UID of the last Node of which was reported that it was deleted and its Machine stays. */
+  keptNodeUid?: string;
   /**
    * End of the last outage that was noticed, or when the Machine was first read, ms since the epoch on Temporal's
    * clock. The creation timeout counts from here.
@@ -313,7 +319,7 @@ export function toPersisted(state: MachineState): PersistedState {
   } = state;
   const { failedRun, deployment, nodeRefusal, reportedLack, replacing, replacedNodeUid, heardAskedAt, maintenance } =
     state;
-  const { joinedVm, namedByCloud, nodeQuestion, heardRetry } = state;
+  const { joinedVm, namedByCloud, nodeQuestion, heardRetry, keptNodeUid } = state;
   return {
     machine,
     node,
@@ -343,6 +349,7 @@ export function toPersisted(state: MachineState): PersistedState {
     ...(heardRetry !== undefined && { heardRetry }),
     ...(replacing !== undefined && { replacing }),
     ...(replacedNodeUid !== undefined && { replacedNodeUid }),
+    ...(keptNodeUid !== undefined && { keptNodeUid }),
     ...(heardAskedAt !== undefined && { heardAskedAt }),
     ...(failedRun !== undefined && { failedRun }),
     ...(deployment !== undefined && { deployment }),

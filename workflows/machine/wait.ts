@@ -9,13 +9,12 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { MachineReading } from '../../activities/machine/index.ts';
-import { hasJoined } from '../../api/model/machine.ts';
+import { hasJoined, isPastCreation } from '../../api/model/machine.ts';
 import { isNewer, type ObjectRef } from '../../api/model/ref.ts';
 import { isOutage } from '../calls/failure.ts';
 import { checkApiServers, untilAnswered as untilApiAnswers } from '../calls/kubernetes.ts';
 import { kubernetes } from './kubernetes.ts';
 import { putMachine, putNode } from './observe.ts';
-import { isPastCreation } from './outcome.ts';
 import { recoverCreation } from './phases/creation.ts';
 import { forgetError, restoreProgress, show, showSearchAttributes, waitSummary } from './progress.ts';
 import { MachineGoneError, type MachineState, type PersistedState, timeIn, toPersisted } from './state.ts';

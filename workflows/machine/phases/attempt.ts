@@ -1,8 +1,9 @@
 /** How the next request for a VM is made. */
+import { isPastCreation } from '../../../api/model/machine.ts';
 import type { Place, SourceSnapshot } from '../../../api/model/source.ts';
 import { kubernetes } from '../kubernetes.ts';
 import { setMachine } from '../observe.ts';
-import { again, isPastCreation, type PhaseOutcome } from '../outcome.ts';
+import { again, type PhaseOutcome } from '../outcome.ts';
 import { type MachineState, timeIn } from '../state.ts';
 import { untilAnswered } from '../wait.ts';
 import { type Ask, type Attempt, mayHaveVm, nextAsk } from './creation.ts';

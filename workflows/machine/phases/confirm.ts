@@ -1,6 +1,8 @@
 /** Phase confirm: the cloud has said whose the Node is, where neither the Node nor this workflow knows. */
+
 import { patched } from '@temporalio/workflow';
 import { failures } from '../../../api/failures.ts';
+import { isPastCreation } from '../../../api/model/machine.ts';
 import type { Place } from '../../../api/model/source.ts';
 import type { EnsureVmRequest, Vm } from '../../../api/provider.ts';
 import { vmOf } from '../../../api/provider-id.ts';
@@ -8,7 +10,7 @@ import type { Failure } from '../../calls/failure.ts';
 import { ensureVm } from '../../calls/provider.ts';
 import { kubernetes } from '../kubernetes.ts';
 import { objectionTo, standing, uncordon } from '../node.ts';
-import { done, isPastCreation, type PhaseOutcome, retryPauseMs } from '../outcome.ts';
+import { done, type PhaseOutcome, retryPauseMs } from '../outcome.ts';
 import { show } from '../progress.ts';
 import { report } from '../report.ts';
 import type { MachineState, NodeQuestion } from '../state.ts';

@@ -15,6 +15,7 @@ const {
   waitingFor,
   observe,
   joinNode,
+  registerNode,
   startRunning,
   startAtRest,
   advanceUntil,
@@ -196,6 +197,86 @@ describe('a Node that is deleted while it is taken over', () => {
     await advanceUntil(() => cluster.steps.includes('deleteMachine'));
 
     expect(now()).toBe(sinceMs);
+  });
+});
+
+describe('a Node that was not ready when it was deleted', () => {
+  /** Changes the Node, which its Machine hears. */
+  async function changeNode(change: object): Promise<void> {
+    if (cluster.node.state !== 'present') throw new Error('it has no Node');
+    const resourceVersion = String(Number(cluster.node.resourceVersion) + 1);
+    cluster.node = { ...cluster.node, ...change, resourceVersion };
+    await observe();
+  }
+
+  const kept = () => cluster.written.filter(({ event }) => event?.reason === 'NodeKept');
+  const isAsking = () => cluster.machine.request !== undefined;
+  const bad = { conditions: { Ready: 'Unknown' } };
+  const deleted = { deleting: true, deletedUnready: true };
+
+  it('has its Machine ask to be replaced at once, and fail when the owner has decided so', async () => {
+    touch({ limits: { ...cluster.machine.limits, healthSeconds: 3_600 } });
+    await startAtRest();
+    const sinceMs = now();
+    await changeNode({ ...bad, ...deleted });
+    await advanceUntil(isAsking);
+    expect(now()).toBe(sinceMs);
+    expect(cluster.machine.stage).toBe('unhealthy');
+
+    touch({ request: { ...cluster.machine.request!, isGranted: true } });
+    await observe(undefined, 0);
+    await advanceUntil(() => cluster.machine.stage === 'failed');
+    expect(cluster.written.at(-1)?.event?.note).toBe(
+      'node node-1 (Ready is Unknown) was deleted while it was not ready',
+    );
+    expect(kept()).toHaveLength(1);
+    expect(cluster.steps).not.toContain('deleteMachine');
+  });
+
+  it('has its Machine ask without a health timeout, too', async () => {
+    const { healthSeconds: _, ...limits } = cluster.machine.limits;
+    touch({ limits });
+    await startAtRest();
+    await changeNode({ ...bad, ...deleted });
+    await advanceUntil(isAsking);
+
+    expect(cluster.steps).not.toContain('deleteMachine');
+  });
+
+  it('[invariant 6 partly] has its Machine run when it is ready, also in another run, until the Machine is deleted', async () => {
+    await startAtRest();
+    await changeNode({ ...bad, ...deleted });
+    await advanceUntil(isAsking);
+    await changeNode({ conditions: { Ready: 'True' } });
+    await advanceUntil(() => cluster.machine.stage === 'running');
+    await workflow().terminate();
+    await start();
+    await advanceUntil(async () => (await described()).unblock === 'To delete the node, delete the Machine.');
+
+    expect(await described()).toMatchObject({ doing: 'running, although its node was deleted' });
+    expect(cluster.steps).not.toContain('deleteMachine');
+    touch({ deletingSince: time() });
+    await observe();
+    await workflow().result();
+    expect(cluster.removedNodes).toEqual(['node-1']);
+    expect(cloud.deletions).toHaveLength(1);
+  });
+
+  it('has its Machine deleted if that has not joined', async () => {
+    await start();
+    await advanceUntil(async () => (await waitingFor()) === 'node node-1 to register');
+    registerNode();
+    await changeNode({ ...bad, ...deleted });
+    await advanceUntil(() => cluster.steps.includes('deleteMachine'));
+
+    expect(kept()).toEqual([]);
+  });
+
+  it('has its VM replaced at once if its Machine wants that', async () => {
+    touch({ onNodeDeleted: 'replaceVm' });
+    await startRunning();
+    await changeNode({ ...bad, ...deleted });
+    await advanceUntil(() => cluster.steps.includes('forgetVm'));
   });
 });
 

@@ -3,7 +3,7 @@ import { patched } from '@temporalio/workflow';
 import type { PlacesReading } from '../../../activities/machine/places.ts';
 import { isBetweenVms } from '../../../api/attention.ts';
 import { kubernetes } from '../kubernetes.ts';
-import { claimOf, isNodeDeleted, nameNode, nodeNameOf, removeNodes } from '../node.ts';
+import { claimOf, isNodeDeleted, isNodeKept, nameNode, nodeNameOf, removeNodes } from '../node.ts';
 import { setMachine } from '../observe.ts';
 import { again, done, type PhaseOutcome } from '../outcome.ts';
 import { show } from '../progress.ts';
@@ -17,10 +17,20 @@ import { deleteVms } from './vm-deletion.ts';
 export async function followNode(state: MachineState): Promise<PhaseOutcome> {
   if (state.node.state === 'present' && !state.node.deleting) delete state.replacing; // a backup of the Node was restored
   if (state.machine.onNodeDeleted === 'replaceVm') return mustReplaceVm(state) ? replaceVm(state) : done;
+  if (isNodeKept(state)) await reportKept(state);
   if (!isNodeDeleted(state)) return done;
   show(state, { doing: 'deleting the Machine, because its node was deleted' });
   setMachine(state, await untilAnswered(state, 'deleting the Machine', () => kubernetes.deleteMachine(state.ref)));
   return again;
+}
+
+/** Says once why the deletion of the Node is not followed. */
+async function reportKept(state: MachineState): Promise<void> {
+  const { node, machine, keptNodeUid } = state;
+  if (node.state !== 'present' || node.uid === keptNodeUid) return;
+  state.keptNodeUid = node.uid;
+  const note = `Node ${node.name} was deleted while it was not ready: the Machine stays, and asks to be replaced unless its node is healthy. To delete the node now, delete the Machine`;
+  await report(state, undefined, { stage: machine.stage, event: { reason: 'NodeKept', note } });
 }
 
 function mustReplaceVm(state: MachineState): boolean {

@@ -1,6 +1,8 @@
 /** Phase join: the VM's Node is healthy and carries our finalizer. */
+
 import { patched } from '@temporalio/workflow';
 import { isHealthy, sameConditions } from '../../../api/attention.ts';
+import { isPastCreation } from '../../../api/model/machine.ts';
 import { findWhoChanges } from '../../calls/kubernetes.ts';
 import { commandLine } from '../../command-line.ts';
 import { kubernetes } from '../kubernetes.ts';
@@ -14,7 +16,7 @@ import {
   syncNode,
   unhealthyConditions,
 } from '../node.ts';
-import { again, done, firstPollIntervalMs, isPastCreation, type PhaseOutcome, waitFor } from '../outcome.ts';
+import { again, done, firstPollIntervalMs, type PhaseOutcome, waitFor } from '../outcome.ts';
 import { show, showWait } from '../progress.ts';
 import { showTry, waitForWrite } from '../repeats.ts';
 import type { Refusal } from '../report.ts';

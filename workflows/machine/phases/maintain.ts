@@ -4,12 +4,12 @@
 import { patched } from '@temporalio/workflow';
 import type { MaintainedMachine, MaintenanceDrain } from '../../../activities/machine/maintenance.ts';
 import { stageByNode } from '../../../api/attention.ts';
-import type { MaintenancePurpose } from '../../../api/model/machine.ts';
+import { isPastCreation, type MaintenancePurpose } from '../../../api/model/machine.ts';
 import { isActivityFailure, toFailure } from '../../calls/failure.ts';
 import { kubernetesSteps } from '../kubernetes.ts';
 import { nodeNameOf, objectionTo } from '../node.ts';
 import { putNode, setMachine } from '../observe.ts';
-import { again, done, isPastCreation, type PhaseOutcome, retryPauseMs, waitFor } from '../outcome.ts';
+import { again, done, type PhaseOutcome, retryPauseMs, waitFor } from '../outcome.ts';
 import { type Activity, showWait } from '../progress.ts';
 import { isMaintenanceHeld, noteDrain, noteMarks } from '../repeats.ts';
 import { report } from '../report.ts';

@@ -1,5 +1,5 @@
 /** What the Node of a running machine lacks of what its Machine wants it to have. */
-import { type Standing, standing } from '../node.ts';
+import { isNodeKept, type Standing, standing } from '../node.ts';
 import type { PhaseOutcome } from '../outcome.ts';
 import { again } from '../outcome.ts';
 import type { Activity } from '../progress.ts';
@@ -29,6 +29,8 @@ export function running(state: MachineState, lack: string | undefined): Activity
   const { deployment } = state;
   const { objection, ...said } = standing(state);
   if (objection !== undefined) return leavingAlone(state, objection, said);
+  if (lack === undefined && isNodeKept(state))
+    return { doing: 'running, although its node was deleted', unblock: 'To delete the node, delete the Machine.' };
   if (lack === undefined) return { doing: 'running' };
   const where = deployment === undefined ? 'of the Machine' : `in the template of MachineDeployment ${deployment}`;
   return {

@@ -1,7 +1,7 @@
 /** Phase provision: exactly one VM is the Machine's, and the Machine names it. */
 import { CancellationScope, patched, sleep } from '@temporalio/workflow';
 import { failures } from '../../../api/failures.ts';
-import type { MachineSnapshot } from '../../../api/model/machine.ts';
+import { isPastCreation, type MachineSnapshot } from '../../../api/model/machine.ts';
 import type { Vm } from '../../../api/provider.ts';
 import { vmOf } from '../../../api/provider-id.ts';
 import { type Failure, isOutage, wasNeverTaken } from '../../calls/failure.ts';
@@ -16,7 +16,6 @@ import {
   done,
   firstPollIntervalMs,
   firstPollWithoutNodeMs,
-  isPastCreation,
   nextPollIntervalMs,
   nextSetUpPauseMs,
   type PhaseOutcome,

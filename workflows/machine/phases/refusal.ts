@@ -1,9 +1,9 @@
 /** How a creation ends that does not succeed: refused for now, or failed for good. */
 import type { MachineEvent } from '../../../api/events.ts';
-import type { MachineStep } from '../../../api/model/machine.ts';
+import { isPastCreation, type MachineStep } from '../../../api/model/machine.ts';
 import type { Failure } from '../../calls/failure.ts';
 import { isJoinable } from '../node.ts';
-import { again, failed, isPastCreation, type PhaseOutcome, retryPauseMs, waitFor } from '../outcome.ts';
+import { again, failed, type PhaseOutcome, retryPauseMs, waitFor } from '../outcome.ts';
 import { findRemedy, type Refusal, report, reportRefusal, seeLastError } from '../report.ts';
 import { creationDeadlineMs, type MachineState, StaleStateError, timeIn } from '../state.ts';
 import { refresh } from '../wait.ts';

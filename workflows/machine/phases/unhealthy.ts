@@ -1,7 +1,7 @@
 /** Part of phase run: a machine whose Node is unhealthy for longer than its health timeout asks to be replaced. */
 import { stageByNode } from '../../../api/attention.ts';
 import { kubernetes } from '../kubernetes.ts';
-import { unhealthyConditions } from '../node.ts';
+import { isNodeKept, unhealthyConditions } from '../node.ts';
 import { again, type PhaseOutcome, waitFor } from '../outcome.ts';
 import { type Activity, showWait } from '../progress.ts';
 import { report } from '../report.ts';
@@ -73,12 +73,14 @@ function waitingForOwner(state: MachineState): Activity {
 
 /**
  * When the machine asks to be replaced, ms since the epoch: a health timeout after it became unhealthy, or after the
- * last outage. Infinity: never.
+ * last outage; at once where somebody deleted its Node. Infinity: never.
  */
-function healthDeadlineMs({ machine: { stageSince, limits }, outageEndMs }: MachineState): number {
+function healthDeadlineMs(state: MachineState): number {
+  if (isNodeKept(state)) return 0;
+  const { stageSince, limits } = state.machine;
   if (limits.healthSeconds === undefined) return Number.POSITIVE_INFINITY;
   const sinceMs = stageSince === undefined ? 0 : Date.parse(stageSince);
-  return Math.max(sinceMs, outageEndMs) + limits.healthSeconds * 1_000;
+  return Math.max(sinceMs, state.outageEndMs) + limits.healthSeconds * 1_000;
 }
 
 /** Reads Machine and Node. Answers whether the health timeout has passed by what they are now. */
@@ -132,5 +134,6 @@ async function fail(state: MachineState): Promise<PhaseOutcome> {
 }
 
 function lateText(state: MachineState): string {
+  if (isNodeKept(state)) return `node ${nodeText(state)} was deleted while it was not ready`;
   return `node ${nodeText(state)} is unhealthy for more than ${state.machine.limits.healthSeconds} s`;
 }

@@ -1,7 +1,8 @@
 /** Phase validate: the Machine carries our finalizer and has a source that a VM can be made from. */
+import { isPastCreation } from '../../../api/model/machine.ts';
 import { kubernetes, kubernetesSteps } from '../kubernetes.ts';
 import { setMachine } from '../observe.ts';
-import { again, done, isPastCreation, type PhaseOutcome } from '../outcome.ts';
+import { again, done, type PhaseOutcome } from '../outcome.ts';
 import { showRetry } from '../progress.ts';
 import { isHeld, noteWrite, waitForWrite } from '../repeats.ts';
 import type { MachineState } from '../state.ts';
