@@ -10,11 +10,15 @@ const spellings = {
 
 /** Throws UsageError for a name that no kind has. */
 export function parseKind(given: string): WorkflowKind {
-  const kind = (Object.keys(spellings) as WorkflowKind[]).find((known) =>
-    spellings[known].some((spelling) => spelling === given.toLowerCase()),
-  );
+  const kind = kindOf(given);
   if (kind !== undefined) return kind;
   throw new UsageError(`kind is '${given}': give one of ${Object.values(spellings).flat().join(', ')}`);
+}
+
+/** @param given also with a group, as in `machine.<group>` */
+function kindOf(given: string): WorkflowKind | undefined {
+  const [word = ''] = given.toLowerCase().split('.');
+  return (Object.keys(spellings) as WorkflowKind[]).find((kind) => spellings[kind].some((each) => each === word));
 }
 
 /**
@@ -22,15 +26,17 @@ export function parseKind(given: string): WorkflowKind {
  * them. Throws UsageError for kinds that no object has, and for several kinds.
  */
 export function parseObjects(first: string, more: readonly string[]): { kind: WorkflowKind; names: readonly string[] } {
-  if (!first.includes('/')) return { kind: parseKind(first), names: more };
-  const objects = [first, ...more].map((given) => {
-    const [kind = '', name = ''] = given.split('/');
-    return { kind: parseKind(kind.replace(/\..*$/, '')), name };
+  const [kindWord = ''] = first.split('/');
+  const kind = parseKind(kindWord);
+  return { kind, names: parseNames(kind, first.includes('/') ? [first, ...more] : more) };
+}
+
+/** Names of objects of a kind, each given as `a` or `machine/a`. Throws UsageError for another kind, and for no name. */
+export function parseNames(kind: WorkflowKind, given: readonly string[]): string[] {
+  return given.map((each) => {
+    const [name = '', kindWord, ...others] = each.split('/').toReversed();
+    const isOfKind = kindWord === undefined || kindOf(kindWord) === kind;
+    if (name !== '' && isOfKind && others.length === 0) return name;
+    throw new UsageError(`name is '${each}': give a ${kind}, as <name> or ${spellings[kind][0]}/<name>`);
   });
-  const [{ kind } = { kind: parseKind('') }] = objects;
-  const other = objects.find((each) => each.kind !== kind || each.name === '');
-  if (other === undefined) return { kind, names: objects.map(({ name }) => name) };
-  throw new UsageError(
-    `${first} is followed by another kind or by no name: give objects of one kind, each as <kind>/<name>`,
-  );
 }

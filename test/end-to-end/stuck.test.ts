@@ -192,7 +192,7 @@ describe('machines that are stuck', () => {
     const all = await millwright.machines();
     const waiting = all.map(({ metadata }) => metadata).filter(({ name }) => name !== 'lost');
     const [first] = waiting;
-    expect(await command('retry', first?.name ?? '')).toMatch(/^machine \S+: it tries again now$/m);
+    expect(await command('retry', `machine/${first?.name}`)).toMatch(/^machine \S+: it tries again now$/m);
     // The first may be listed still, and then gets the signal twice.
     expect(await command('retry', '--blocked-on', 'CloudCapacity')).toMatch(/^signalled [23] workflows/);
     expect(await command('retry', 'nobody')).toBeUndefined();
@@ -204,7 +204,7 @@ describe('machines that are stuck', () => {
     const phases = async () => (await millwright.machines()).map(phaseOf);
     await until('they run', async (see) => see(await phases()).filter((phase) => phase === 'Running').length === 3);
     expect(await command('drain', first?.name ?? '')).toBeUndefined();
-    const early = await millwright.command('drain', first?.name ?? '', '--skip');
+    const early = await millwright.command('drain', `mc/${first?.name}`, '--skip');
     expect(early).toMatchObject({
       code: 1,
       output: expect.stringContaining('is not being deleted, so nothing was done'),
@@ -220,7 +220,7 @@ describe('machines that are stuck', () => {
     });
 
     const lived = await until('the timeline ends', async () => {
-      const text = (await command('timeline', waiting[0]?.name ?? '')) ?? '';
+      const text = (await command('timeline', `machine/${first?.name}`)) ?? '';
       return text.includes('gone') ? text : undefined;
     });
 

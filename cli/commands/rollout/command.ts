@@ -1,6 +1,7 @@
 import { defineCommand, type RawFlags } from '../../command.ts';
 import { personFlags, temporalFlags } from '../../flag-groups.ts';
 import type { FlagName } from '../../flags.ts';
+import { parseNames } from '../../kinds.ts';
 import { flagOf, UsageError } from '../../options.ts';
 import { type RolloutAction, rolloutActions } from './actions.ts';
 
@@ -25,7 +26,7 @@ export const rolloutCommand = defineCommand({
 - restart: replace all machines.`,
   arguments: [
     ['action', `${rolloutActions.slice(0, -1).join(', ')} or ${rolloutActions.at(-1)}`, rolloutActions],
-    ['[name]', 'name of the MachineDeployment; leave it out with -f'],
+    ['[name]', 'name of the MachineDeployment, or machinedeployment/<name>; leave it out with -f'],
   ],
   flags: ['watch', 'toRevision', 'filename', 'output', 'installation', ...personFlags, ...temporalFlags],
   examples: [
@@ -34,10 +35,11 @@ export const rolloutCommand = defineCommand({
     ['rollout undo workers --to-revision 2', 'go back to a revision'],
     ['rollout retry workers', 'try again what it waits for'],
   ],
-  async run(options, [wanted = '', name], rawFlags) {
+  async run(options, [wanted = '', ...given], rawFlags) {
     const action = rolloutActions.find((known) => known === wanted);
     if (action === undefined) throw new UsageError(`action is '${wanted}': give one of ${rolloutActions.join(', ')}`);
     refuseForeignFlags(action, rawFlags);
+    const [name] = parseNames('MachineDeployment', given);
     const isFromFile = action === 'plan' && options.filename !== undefined;
     if (isFromFile && name !== undefined) throw new UsageError(`name is '${name}': leave it out with --filename`);
     if (!isFromFile && name === undefined) {
