@@ -1,7 +1,7 @@
 /** Flags that several commands share. */
 
 /** Which clusters. */
-const kubeconfigFlags = ['controlKubeconfig', 'targetKubeconfig', 'kubeconfig'] as const;
+export const kubeconfigFlags = ['controlKubeconfig', 'targetKubeconfig', 'kubeconfig'] as const;
 
 /** The clusters. */
 export const clusterFlags = [...kubeconfigFlags, 'kubeApiQps', 'kubeApiBurst'] as const;

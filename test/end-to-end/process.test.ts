@@ -425,8 +425,11 @@ describe('millwright describe', () => {
     const { code, output } = await outcomeOf(['describe', 'mcd', 'nothing', '-n', namespace, ...servers]);
 
     expect(code).toBe(1);
-    expect(output).toBe(
-      `MachineDeployment ${namespace}/nothing does not exist in the control cluster: correct the name or --namespace\n`,
+    const past = `millwright rollout runs nothing -n ${namespace} `;
+    expect(output).toMatch(
+      new RegExp(
+        `^MachineDeployment ${namespace}/nothing does not exist in the control cluster: correct .* or if it was deleted run ${past}`,
+      ),
     );
   });
 });

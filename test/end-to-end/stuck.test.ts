@@ -144,7 +144,9 @@ describe('machines that are stuck', () => {
     expect(await millwright.command('get', 'machines', 'nobody', 'lost')).toEqual({
       code: 1,
       output: expect.stringMatching(
-        new RegExp(`^NAME .*\\nlost .*\\nMachine nobody not found in namespace ${namespace}: correct .*\\n$`),
+        new RegExp(
+          `^NAME .*\\nlost .*\\nMachine nobody not found in namespace ${namespace}: correct .* run millwright timeline nobody .*\\n$`,
+        ),
       ),
     });
     expect(await millwright.command('describe', 'machine', 'nobody', 'lost', 'nothing')).toEqual({

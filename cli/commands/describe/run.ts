@@ -5,6 +5,7 @@ import { describeWorkflow, openOnly } from '../../../temporal/describe.ts';
 import type { MachineDescription } from '../../../workflows/machine/messages.ts';
 import type { OwnerDescription } from '../../../workflows/rollout/messages.ts';
 import type { RawFlags } from '../../command.ts';
+import { pastText } from '../../command-line.ts';
 import type { clusterFlags, temporalFlags } from '../../flag-groups.ts';
 import { withInstallation } from '../../installation.ts';
 import type { Options } from '../../options.ts';
@@ -38,16 +39,17 @@ export async function describe(
     const missing: string[] = [];
     for (const name of names) {
       const found = await describeObject(kind, { namespace, name }, { control, installation, ask, rawFlags });
-      if (found === undefined) missing.push(`${namespace}/${name}`);
+      if (found === undefined) missing.push(name);
       else described.push(found);
     }
     const facts = described.map((each) => each.facts);
     const text = () => described.map(({ rows }) => toText(rows)).join('\n\n');
+    const past = pastText(kind, missing, namespace, rawFlags);
     const doNotExist = `${missing.length === 1 ? 'does' : 'do'} not exist in the control cluster`;
     return {
       text: described.length === 0 ? '' : rendered(names.length === 1 ? facts[0] : facts, options, text),
       ...(missing.length > 0 && {
-        notFound: `${kind} ${missing.join(', ')} ${doNotExist}: correct the name or --namespace`,
+        notFound: `${kind} ${missing.map((name) => `${namespace}/${name}`).join(', ')} ${doNotExist}: correct the name or --namespace${past}`,
       }),
     };
   } finally {

@@ -21,13 +21,13 @@ export const getCommand = defineCommand({
     ['get mc -l name=workers --sort-by .metadata.creationTimestamp', 'some machines, the oldest first'],
     ['get mc -w -o json', 'an object in each line, at each change'],
   ],
-  async run(options, [given = '', ...more]) {
+  async run(options, [given = '', ...more], rawFlags) {
     const { kind, names } = parseObjects(given, more);
     const [name] = names;
     if (name !== undefined && (options.allNamespaces || options.selector !== undefined)) {
       throw new UsageError(`name is '${name}': leave it out with --all-namespaces and with --selector`);
     }
     const { get } = await import('./run.ts');
-    await get(kind, names, options);
+    await get(kind, names, options, rawFlags);
   },
 });

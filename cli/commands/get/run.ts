@@ -3,6 +3,8 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { KubeObject } from '../../../api/objects.ts';
 import type { WorkflowKind } from '../../../api/workflow-id.ts';
 import type { KubeClient } from '../../../kube/client.ts';
+import type { RawFlags } from '../../command.ts';
+import { pastText } from '../../command-line.ts';
 import { dialect } from '../../dialect.ts';
 import type { clusterFlags } from '../../flag-groups.ts';
 import { type Options, UsageError } from '../../options.ts';
@@ -23,7 +25,12 @@ const lookMs = 500;
  * Prints the list, and with --watch what changes until the process ends. Throws an Error that names objects that do not
  * exist, once the others are printed, and UsageError for a field that none of the objects has.
  */
-export async function get(kind: WorkflowKind, names: readonly string[], options: GetOptions): Promise<void> {
+export async function get(
+  kind: WorkflowKind,
+  names: readonly string[],
+  options: GetOptions,
+  rawFlags: RawFlags,
+): Promise<void> {
   const { allNamespaces: hasNamespaces, watch } = options;
   const namespace = hasNamespaces ? undefined : options.namespace;
   const control = await connectCluster('control', options, 'get');
@@ -43,7 +50,8 @@ export async function get(kind: WorkflowKind, names: readonly string[], options:
   try {
     const listed = await list(await readOwned(control, namespace));
     const missing = names.filter((name) => listed.every((each) => each.name !== name));
-    const notFound = `${kind} ${missing.join(', ')} not found in namespace ${namespace}: correct the name or --namespace`;
+    const past = pastText(kind, missing, options.namespace, rawFlags);
+    const notFound = `${kind} ${missing.join(', ')} not found in namespace ${namespace}: correct the name or --namespace${past}`;
     if (watch && missing.length === 0) {
       const { read } = watchOwned(control, namespace);
       return await follow(kind, listed, async () => list(await read()), options);

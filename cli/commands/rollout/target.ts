@@ -4,6 +4,7 @@ import type { OwnerDeployment } from '../../../api/owner/objects.ts';
 import { isOrphaning } from '../../../api/owner/view.ts';
 import type { KubeClient } from '../../../kube/client.ts';
 import type { RawFlags } from '../../command.ts';
+import { pastText } from '../../command-line.ts';
 import { dialect, dialectName } from '../../dialect.ts';
 import { sinceText } from '../../duration-text.ts';
 import type { clusterFlags, temporalFlags } from '../../flag-groups.ts';
@@ -41,7 +42,9 @@ export async function readDeployment(target: RolloutTarget): Promise<OwnerDeploy
 /** The same for one that was read already. */
 export function existing(target: RolloutTarget, deployment: OwnerDeployment | undefined): OwnerDeployment {
   if (deployment !== undefined) return deployment;
-  throw new Error(`${nameOf(target)} does not exist in the control cluster: correct the name or --namespace`);
+  const { key, rawFlags } = target;
+  const past = pastText('MachineDeployment', [key.name], key.namespace, rawFlags);
+  throw new Error(`${nameOf(target)} does not exist in the control cluster: correct the name or --namespace${past}`);
 }
 
 /** Throws an Error when the deployment is being deleted. */

@@ -23,7 +23,7 @@ export const retryCommand = defineCommand({
       throw new UsageError('machine is missing: name machines, or give --blocked-on with a cause that `stuck` lists');
     }
     const { retry } = await import('./run.ts');
-    await retry(names, options);
+    await retry(names, options, rawFlags);
   },
 });
 
@@ -36,13 +36,13 @@ export const drainCommand = defineCommand({
     ['drain workers-757f8-4bh9w --force', 'delete the pods that a budget holds'],
     ['drain workers-757f8-4bh9w --skip', 'delete the VM with its pods'],
   ],
-  async run(options, given) {
+  async run(options, given, rawFlags) {
     const [name = ''] = parseNames('Machine', given);
     const { force, skip } = options;
     if (force === skip) {
       throw new UsageError(`--force ${force ? 'and --skip are both given' : 'or --skip is missing'}: give one of them`);
     }
     const { drain } = await import('./run.ts');
-    await drain(name, force ? 'force' : 'skip', options);
+    await drain(name, force ? 'force' : 'skip', options, rawFlags);
   },
 });

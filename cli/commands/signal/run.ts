@@ -7,6 +7,8 @@ import { type BlockedWorkflow, listBlocked } from '../../../temporal/blocked.ts'
 import { type Installation, signalEach } from '../../../temporal/workflows.ts';
 import { forceDeletionSignal, skipDrainSignal } from '../../../workflows/machine/messages.ts';
 import { retryNowSignal } from '../../../workflows/messages.ts';
+import type { RawFlags } from '../../command.ts';
+import { pastText } from '../../command-line.ts';
 import { dialect } from '../../dialect.ts';
 import type { clusterFlags, temporalFlags } from '../../flag-groups.ts';
 import { withInstallation } from '../../installation.ts';
@@ -25,6 +27,7 @@ type ClusterOptions = Options<(typeof clusterFlags)[number]>;
 export async function retry(
   names: readonly string[],
   options: SignalOptions & ClusterOptions & { readonly blockedOn?: Blocker | undefined },
+  rawFlags: RawFlags,
 ): Promise<void> {
   const { namespace, blockedOn } = options;
   await withInstallation(options, async (installation) => {
@@ -38,7 +41,7 @@ export async function retry(
       );
       say(`signalled ${count} ${count === 1 ? 'workflow' : 'workflows'} blocked on ${blockedOn}`);
     }
-    await signalMachines(installation, namespace, names, retryNowSignal, 'it tries again now');
+    await signalMachines(installation, { namespace, names, rawFlags }, retryNowSignal, 'it tries again now');
   });
 }
 
@@ -50,6 +53,7 @@ export async function drain(
   name: string,
   how: 'force' | 'skip',
   options: SignalOptions & ClusterOptions,
+  rawFlags: RawFlags,
 ): Promise<void> {
   const isDeleting = await readIsDeleting(name, options);
   if (isDeleting === false) {
@@ -63,7 +67,7 @@ export async function drain(
     skip: [skipDrainSignal, `its VM is deleted with the pods on it${ifSo}`] as const,
   }[how];
   await withInstallation(options, (installation) =>
-    signalMachines(installation, options.namespace, [name], signal, effect),
+    signalMachines(installation, { namespace: options.namespace, names: [name], rawFlags }, signal, effect),
   );
 }
 
@@ -85,10 +89,16 @@ async function readIsDeleting(name: string, options: SignalOptions & ClusterOpti
 
 type Signal = SignalDefinition<[by?: string]>;
 
+/** Machines as a command line names them. */
+interface NamedMachines {
+  readonly namespace: string;
+  readonly names: readonly string[];
+  readonly rawFlags: RawFlags;
+}
+
 async function signalMachines(
   installation: Installation,
-  namespace: string,
-  names: readonly string[],
+  { namespace, names, rawFlags }: NamedMachines,
   signal: Signal,
   effect: string,
 ): Promise<void> {
@@ -103,7 +113,8 @@ async function signalMachines(
   if (missing.length === 0) return;
   const what = missing.length === 1 ? 'no open workflow for machine' : 'no open workflows for machines';
   const fix = 'they wait for nothing, or correct the name, --namespace or --installation';
-  throw new Error(`installation '${installation.name}' has ${what} ${missing.join(', ')}: ${fix}`);
+  const past = pastText('Machine', missing, namespace, rawFlags);
+  throw new Error(`installation '${installation.name}' has ${what} ${missing.join(', ')}: ${fix}${past}`);
 }
 
 /** Id of the open workflow of a machine. */
