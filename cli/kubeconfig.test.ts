@@ -1,10 +1,13 @@
 import { execFile } from 'node:child_process';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, it } from '@jest/globals';
 import { personFlags } from './flag-groups.ts';
-import { accountOf } from './kubeconfig.ts';
-import { parseOptions } from './options.ts';
+import { accessTo, accountOf, namespaceOf } from './kubeconfig.ts';
+import { parseOptions, UsageError } from './options.ts';
 
 it.each([
   [{ targetKubeconfig: 'inClusterConfig' }, 'Pod', 'Pod'],
@@ -28,4 +31,24 @@ it('names the variable and the flag that everybody has, where no kubeconfig is g
     code: 1,
     stderr: 'no kubeconfig is given, and there is no /nowhere/.kube/config: set KUBECONFIG, or give --kubeconfig\n',
   });
+});
+
+it('refuses a context that the kubeconfig does not have with those that it has', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'millwright-contexts-'));
+  const withContexts = join(folder, 'some');
+  const without = join(folder, 'none');
+  const contexts = ['blue', 'green'].map((name) => ({ name, context: { cluster: 'c' } }));
+  await writeFile(withContexts, JSON.stringify({ contexts, clusters: [] }));
+  await writeFile(without, JSON.stringify({ clusters: [] }));
+  for (const [controlKubeconfig, kubeconfig, fix] of [
+    ['', withContexts, `give one of blue, green, which kubeconfig ${withContexts} has`],
+    [withContexts, without, `give one of blue, green, which kubeconfig ${withContexts} has`],
+    ['', without, `leave it out, kubeconfig ${without} has no contexts`],
+  ]) {
+    const options = parseOptions(personFlags, { controlKubeconfig, kubeconfig, context: 'nope' }, {});
+    const problem = new UsageError(`--context is 'nope': ${fix}`);
+    expect(() => accessTo('control', options)).toThrow(problem);
+    expect(() => namespaceOf(options)).toThrow(problem.message);
+  }
+  await rm(folder, { recursive: true });
 });

@@ -39,7 +39,7 @@ function defaultKubeconfig(options: KubeconfigOptions): string {
   return 'context' in options && (!isInPod || existsSync(own)) ? own : 'inClusterConfig';
 }
 
-/** Throws an Error that names the flag when the kubeconfig or its context cannot be used. */
+/** Throws an Error that names the flag when the kubeconfig cannot be used, and UsageError where it lacks the context. */
 export function accessTo(cluster: Cluster, options: KubeconfigOptions): KubeconfigAccess {
   const path = kubeconfigOf(cluster, options);
   const { controlKubeconfig, targetKubeconfig, kubeconfig } = options;
@@ -47,13 +47,25 @@ export function accessTo(cluster: Cluster, options: KubeconfigOptions): Kubeconf
   if (!isGiven && !existsSync(path)) {
     throw new Error(`no kubeconfig is given, and there is no ${path}: set KUBECONFIG, or give --kubeconfig`);
   }
+  const context = cluster === 'control' || isOneCluster(options) ? options.context : undefined;
   try {
-    const isContext = cluster === 'control' || isOneCluster(options);
-    return loadKubeconfig(path, isContext ? options.context : undefined);
+    if (context !== undefined) refuseUnknown(context, path);
+    return loadKubeconfig(path, context);
   } catch (cause) {
+    if (cause instanceof UsageError) throw cause;
     const message = cause instanceof Error ? cause.message : String(cause);
     throw new Error(`${kubeconfigFlag(cluster, options)}: ${message}`, { cause });
   }
+}
+
+function refuseUnknown(context: string, path: string): void {
+  const known = contextNames(path);
+  if (known.includes(context)) return;
+  const fix =
+    known.length === 0
+      ? `leave it out, kubeconfig ${path} has no contexts`
+      : `give one of ${known.join(', ')}, which kubeconfig ${path} has`;
+  throw new UsageError(`--context is '${context}': ${fix}`);
 }
 
 /** Names of the contexts that a command can use. Throws an Error where the kubeconfig cannot be read. */
