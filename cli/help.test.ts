@@ -118,7 +118,12 @@ it.each([
   ],
   [['rollout'], 'action is missing: give status, .*\nusage: millwright rollout <action> \\[name\\] \\[flags\\]\n'],
   [['rollout', 'plan'], 'name is missing: name a MachineDeployment, or give --filename with a manifest\n'],
-])('says of %j what is missing', async (args, problem) => {
+  [
+    ['stuck', '-A'],
+    "--all-namespaces is not a flag of 'stuck': .*, run it with -n <namespace> for each .* `millwright get mcd -A` lists\n",
+  ],
+  [['sweep', '--all-namespaces', '--dry-run'], "--all-namespaces is not a flag of 'sweep': an installation .*\n"],
+])('says of %j what is missing or wrong', async (args, problem) => {
   const main = fileURLToPath(new URL('cli/main.ts', root));
   const run = promisify(execFile)(process.execPath, [main, ...args]);
   await expect(run).rejects.toMatchObject({ code: 2, stderr: expect.stringMatching(new RegExp(`^${problem}`)) });

@@ -49,7 +49,8 @@ function register<N extends FlagName>(program: Program, command: Command<N>): vo
   }
   const usage = `usage: ${program.name()} ${usageOf(command)}`;
   subcommand.configureOutput({
-    outputError: (text, write) => write(missingArgumentText(text, command, usage) ?? text),
+    outputError: (text, write) =>
+      write(missingArgumentText(text, command, usage) ?? allNamespacesText(text, command, program.name()) ?? text),
   });
   if (command.accepts !== undefined) {
     for (const name of command.accepts) subcommand.addOption(toOption(name).hideHelp());
@@ -91,6 +92,14 @@ function missingArgumentText(text: string, { arguments: args = [] }: Command, us
   const [, missing] = /missing required argument '([^']+)'/.exec(text) ?? [];
   const [, meaning] = args.find(([name]) => name === missing) ?? [];
   return meaning === undefined ? undefined : `${missing} is missing: give ${meaning}\n${usage}\n`;
+}
+
+/** @param text what commander says of an error; undefined: it is another one, or the command has no namespace */
+function allNamespacesText(text: string, { name, flags: taken }: Command, program: string): string | undefined {
+  if (!text.includes("unknown option '--all-namespaces") || !taken.includes('namespace')) return undefined;
+  const why = 'an installation has one namespace';
+  const fix = `run it with -n <namespace> for each namespace that \`${program} get mcd -A\` lists`;
+  return `--all-namespaces is not a flag of '${name}': ${why}, ${fix}\n`;
 }
 
 /** Wraps as commander does, and indents what continues an item of a list. */
