@@ -12,7 +12,7 @@ export function commandLine(words: readonly string[], namespace: string, rawFlag
     const value = rawFlags[flag];
     return value === undefined ? [] : [flagOf(flag), quoted(value)];
   });
-  return ['millwright', ...words, '-n', namespace, ...servers].join(' ');
+  return ['millwright', ...words.map(quoted), '-n', namespace, ...servers].join(' ');
 }
 
 /**

@@ -40,6 +40,7 @@ describe('what a shell offers', () => {
     [['retry', 'a', ''], 'machines'],
     [['rollout', 'status', 'w'], 'deployments'],
     [['replay', ''], undefined],
+    [['sweep', 'approve', 'simulated:///a', ''], 'orphans'],
     [['get', 'machines', '-n', 'pro'], 'namespaces'],
     [['stuck', '--context', ''], 'contexts'],
     [['stuck', '--installation', ''], undefined],

@@ -4,10 +4,10 @@ import type { Command } from '../command.ts';
 import { type Flag, type FlagName, flags } from '../flags.ts';
 import { flagOf } from '../options.ts';
 
-/** What a shell offers: words, or names, which have to be read from the cluster or the kubeconfig. */
+/** What a shell offers: words, or names, which have to be read from the cluster, the kubeconfig or Temporal. */
 export interface Candidates {
   readonly words: readonly string[];
-  /** Kind of kubectl whose names are offered, namespaces among them, or contexts. */
+  /** Kind of kubectl whose names are offered, namespaces among them, or contexts, or orphans that wait for approval. */
   readonly namesOf?: string;
   /** What is before each name in the word that is being typed. Default: nothing. */
   readonly prefix?: string;
@@ -52,6 +52,7 @@ function positional(command: Command, given: readonly string[], typed: string): 
   if (values.length > 0) return { words: startingWith(typed, values) };
   const kindAt = declared.findIndex(([name]) => name === 'kind');
   if (/^\[?machine\b/.test(label)) return { words: [], namesOf: 'machines' };
+  if (/^\[?orphan\b/.test(label)) return { words: [], namesOf: 'orphans' };
   if (!/^\[?name\b/.test(label)) return nothing;
   return { words: [], namesOf: kindAt >= 0 ? (given[kindAt] ?? '') : 'deployments' };
 }

@@ -1,6 +1,7 @@
-/** Names of objects and contexts, for the completion of a command line. */
+/** Names of objects and contexts, and ids of orphans, for the completion of a command line. */
 
-import { personFlags } from '../flag-groups.ts';
+import { personFlags, temporalFlags } from '../flag-groups.ts';
+import type { withInstallation } from '../installation.ts';
 import { parseKind } from '../kinds.ts';
 import { resolveOptions } from '../resolve-options.ts';
 
@@ -8,8 +9,8 @@ import { resolveOptions } from '../resolve-options.ts';
 const timeoutMs = 1_500;
 
 /**
- * Of a kind, in the namespace that the words or the environment name; or of the contexts of the kubeconfig. Empty where
- * they cannot be read.
+ * Of a kind, in the namespace that the words or the environment name; or of the contexts of the kubeconfig; or the ids
+ * of what waits for approval in sweeps of the installation. Empty where they cannot be read.
  */
 export async function namesOf(kind: string, words: readonly string[]): Promise<readonly string[]> {
   try {
@@ -19,6 +20,12 @@ export async function namesOf(kind: string, words: readonly string[]): Promise<r
     if (kind === 'contexts') {
       const { contextsOf } = await import('../kubeconfig.ts');
       return contextsOf(await resolveOptions(personFlags, given, process.env));
+    }
+    if (kind === 'orphans') {
+      const ofTemporal = ['installation', ...temporalFlags] as const;
+      const more = Object.fromEntries(ofTemporal.map((name) => [name, valueIn(words, name)]));
+      const taken = [...personFlags, ...ofTemporal] as const;
+      return await heldIds(await resolveOptions(taken, { ...given, ...more }, process.env));
     }
     const { connectCluster } = await import('../servers.ts');
     const { dialect } = await import('../dialect.ts');
@@ -37,6 +44,16 @@ export async function namesOf(kind: string, words: readonly string[]): Promise<r
   } catch {
     return [];
   }
+}
+
+async function heldIds(options: Parameters<typeof withInstallation>[0]): Promise<readonly string[]> {
+  const { withInstallation } = await import('../installation.ts');
+  const { findHeldSweeps } = await import('../../temporal/schedules.ts');
+  return withInstallation(options, async (to) => {
+    const waiting = await to.client.withAbortSignal(AbortSignal.timeout(timeoutMs), () => findHeldSweeps(to));
+    const orphans = waiting.flatMap(({ held }) => held.orphans);
+    return [...new Set(orphans.flatMap(({ named }) => named.map(({ id }) => id)))];
+  });
 }
 
 function valueIn(words: readonly string[], name: string): string | undefined {

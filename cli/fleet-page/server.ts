@@ -5,8 +5,9 @@ import { blockers } from '../../api/names.ts';
 import type { Logger } from '../../kube/logger.ts';
 import { type BlockedWorkflow, listBlocked } from '../../temporal/blocked.ts';
 import { askProgress, sweepType } from '../../temporal/schedules.ts';
-import { commandLine } from '../command-line.ts';
+import type { Held } from '../../workflows/orphansweep/messages.ts';
 import { type Example, toSweepExample } from '../commands/stuck/causes.ts';
+import { approvalText } from '../commands/sweep/report.ts';
 import { forAllowedHosts } from '../process/allowed-hosts.ts';
 import { listen } from '../process/listen.ts';
 import { type Blocked, type Cell, changesOf, createCells } from './cells.ts';
@@ -108,11 +109,11 @@ export async function startFleetPage(options: FleetPageOptions): Promise<{ close
 
   /** One that does not answer is shown without its words. */
   async function askSweeps(listed: readonly BlockedWorkflow[]): Promise<ReadonlyMap<string, Example>> {
-    const approval = commandLine(['sweep', 'approve', '<id>...'], namespace, rawFlags);
-    const held = listed.filter(({ type, blockedOn }) => type === sweepType && blockedOn !== 'WorkflowTask');
-    const said = held.slice(0, maxSweeps).map(async ({ workflowId }) => {
+    const approvalOf = (held: Held) => approvalText(held, namespace, rawFlags);
+    const sweeping = listed.filter(({ type, blockedOn }) => type === sweepType && blockedOn !== 'WorkflowTask');
+    const said = sweeping.slice(0, maxSweeps).map(async ({ workflowId }) => {
       const progress = await askProgress(installation.client, workflowId).catch(() => undefined);
-      return [workflowId, progress === undefined ? {} : toSweepExample(progress, approval)] as const;
+      return [workflowId, progress === undefined ? {} : toSweepExample(progress, approvalOf)] as const;
     });
     return new Map(await Promise.all(said));
   }

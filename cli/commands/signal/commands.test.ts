@@ -10,8 +10,8 @@ it.each([
   await expect(run).rejects.toThrow(new UsageError(problem));
 });
 
-it('says of a sweep that waits for approval how to approve', async () => {
+it('says of a sweep that waits for approval which command lists the orphans', async () => {
   const given = { blockedOn: 'Brake', namespace: 'prod' };
   const run = retryCommand.run(parseOptions(retryCommand.flags, given, {}), [], given);
-  await expect(run).rejects.toThrow(/^--blocked-on is 'Brake': .* millwright sweep approve <id>... -n prod$/);
+  await expect(run).rejects.toThrow(/^--blocked-on is 'Brake': .*: millwright stuck -n prod lists the orphans/);
 });

@@ -16,8 +16,10 @@ export const retryCommand = defineCommand({
   async run(options, given, rawFlags) {
     const names = parseNames('Machine', given);
     if (options.blockedOn === 'Brake') {
-      const approve = commandLine(['sweep', 'approve', '<id>...'], options.namespace, rawFlags);
-      throw new UsageError(`--blocked-on is 'Brake': a sweep waits for approval, and not for a retry; run ${approve}`);
+      const stuck = commandLine(['stuck'], options.namespace, rawFlags);
+      throw new UsageError(
+        `--blocked-on is 'Brake': a sweep waits for approval, and not for a retry: ${stuck} lists the orphans, and the command that approves them`,
+      );
     }
     if (names.length === 0 && options.blockedOn === undefined) {
       throw new UsageError('machine is missing: name machines, or give --blocked-on with a cause that `stuck` lists');

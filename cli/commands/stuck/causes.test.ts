@@ -113,19 +113,19 @@ describe('what is stuck', () => {
     expect(toExample(draining)).toEqual({ since });
   });
 
-  it('says what a sweep waits for, and the command that approves it', () => {
+  it('says what a sweep waits for, and what to do about it', () => {
     const since = '2026-11-23T10:00:00Z';
     const named = [{ kind: 'vm', id: 'cloud:///a', name: 'a' }];
     const orphans = [{ key: 'a', named }];
     const counts = { groups: 1, listed: 1, seen: 9, candidates: 6, deleted: 0, failed: 0 };
     const waiting = { ...counts, doing: 'waiting for approval', since };
     const held = { reasons: ['there are 6 orphans'], count: 6, orphans };
-    expect(toSweepExample({ ...waiting, held }, 'millwright sweep approve <id>... -n n')).toEqual({
+    expect(toSweepExample({ ...waiting, held }, ({ count }) => `Judge ${count}.`)).toEqual({
       ...{ since, problem: 'waits for approval: there are 6 orphans; vm cloud:///a and 5 more' },
-      unblock: 'Approve what may be deleted: millwright sweep approve <id>... -n n',
+      unblock: 'Judge 6.',
     });
     const lastError = { code: 'Unavailable', message: 'no answer', at: since };
-    expect(toSweepExample({ ...waiting, lastError }, '')).toEqual({ since, problem: 'Unavailable: no answer' });
+    expect(toSweepExample({ ...waiting, lastError }, () => '')).toEqual({ since, problem: 'Unavailable: no answer' });
   });
 
   it('names one machine once', () => {

@@ -5,7 +5,7 @@ import { lacksKey } from '../../../temporal/codec.ts';
 import { sweepType } from '../../../temporal/schedules.ts';
 import { isDisagreement } from '../../../temporal/task-failure.ts';
 import type { MachineDescription } from '../../../workflows/machine/messages.ts';
-import type { SweepProgress } from '../../../workflows/orphansweep/messages.ts';
+import type { Held, SweepProgress } from '../../../workflows/orphansweep/messages.ts';
 import type { OwnerDescription } from '../../../workflows/rollout/messages.ts';
 import { sinceText } from '../../duration-text.ts';
 
@@ -59,12 +59,12 @@ export function toExample(description: MachineDescription | OwnerDescription): E
   };
 }
 
-/** The same of a sweep. @param approval command line that approves orphans */
-export function toSweepExample({ since, held, lastError }: SweepProgress, approval: string): Example {
+/** The same of a sweep. @param approvalOf what to do about orphans that wait */
+export function toSweepExample({ since, held, lastError }: SweepProgress, approvalOf: (held: Held) => string): Example {
   if (held !== undefined) {
     const named = held.orphans.flatMap((orphan) => orphan.named.map(({ kind, id }) => `${kind} ${id}`));
     const problem = `waits for approval: ${[...held.reasons, firstOf(named, held.count)].join('; ')}`;
-    return { since, problem, unblock: `Approve what may be deleted: ${approval}` };
+    return { since, problem, unblock: approvalOf(held) };
   }
   const problem = lastError && `${lastError.code}: ${lastError.message}`;
   return { since, ...(problem && { problem }) };

@@ -7,6 +7,7 @@ import { reasonOf } from '../../../temporal/connection.ts';
 import { describeWorkflow, openOnly } from '../../../temporal/describe.ts';
 import { askProgress, sweepType } from '../../../temporal/schedules.ts';
 import { findTaskFailure } from '../../../temporal/task-failure.ts';
+import type { Held } from '../../../workflows/orphansweep/messages.ts';
 import type { RawFlags } from '../../command.ts';
 import { commandLine } from '../../command-line.ts';
 import type { clusterFlags, temporalFlags } from '../../flag-groups.ts';
@@ -15,6 +16,7 @@ import { missingProcessesText } from '../../missing-processes.ts';
 import type { Options } from '../../options.ts';
 import { rendered } from '../../output.ts';
 import { complain } from '../../terminal.ts';
+import { approvalText } from '../sweep/report.ts';
 import {
   type Cause,
   causesText,
@@ -48,12 +50,12 @@ export async function stuck(options: StuckOptions, rawFlags: RawFlags): Promise<
       if (groups.length === 0) throw new Error(`${note}, so whether something is stuck is not known`);
       complain(`${note}.`);
     }
-    const approval = commandLine(['sweep', 'approve', '<id>...'], options.namespace, rawFlags);
+    const approvalOf = (held: Held) => approvalText(held, options.namespace, rawFlags);
     const causes: Cause[] = await Promise.all(
       groups.map(async (group) => {
         const isOwn = group.blockedOn === 'OwnerSpec';
         const asked = isOwn ? group.blocked.slice(0, maxNames) : [group.blocked[0]];
-        const own = await Promise.all(asked.map((each) => ask(openOnes, each, failures, approval).catch(toSilence)));
+        const own = await Promise.all(asked.map((each) => ask(openOnes, each, failures, approvalOf).catch(toSilence)));
         const [longest = {}] = own;
         const retry = commandLine(['retry', '--blocked-on', group.blockedOn], options.namespace, rawFlags);
         return {
@@ -84,12 +86,12 @@ async function readTaskFailures(client: Client, blocked: readonly BlockedWorkflo
   return new Map(read.flat());
 }
 
-/** What the workflow says itself. @param approval command line that approves the orphans of a sweep */
+/** What the workflow says itself. @param approvalOf what to do about the orphans of a sweep */
 async function ask(
   client: Client,
   workflow: BlockedWorkflow,
   failures: TaskFailures,
-  approval: string,
+  approvalOf: (held: Held) => string,
 ): Promise<Example> {
   const { workflowId, type, blockedOn } = workflow;
   if (blockedOn === 'WorkflowTask') {
@@ -98,7 +100,7 @@ async function ask(
   }
   if (type === sweepType) {
     const progress = await askProgress(client, workflowId);
-    return progress === undefined ? toSilence('no worker answered in time') : toSweepExample(progress, approval);
+    return progress === undefined ? toSilence('no worker answered in time') : toSweepExample(progress, approvalOf);
   }
   const answer = await describeWorkflow(client, workflowId);
   if (answer.state === 'silent') return toSilence(answer.reason);

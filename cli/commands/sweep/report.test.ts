@@ -1,5 +1,5 @@
 import { expect, it } from '@jest/globals';
-import { progressText } from './report.ts';
+import { approvalText, progressText } from './report.ts';
 
 it('the progress of a sweep says what it does, until when, and what it has come to', () => {
   const until = new Date(2026, 0, 2, 3, 4, 5).toISOString();
@@ -8,4 +8,24 @@ it('the progress of a sweep says what it does, until when, and what it has come 
   expect(progressText({ doing: 'waiting to look again', since: until, until, ...counts })).toBe(
     'waiting to look again, until 03:04:05; 1 of 2 class groups listed, 3 resources; 1 orphan',
   );
+});
+
+const orphansOf = (count: number) =>
+  Array.from({ length: count }, (_, i) => ({ key: `${i}`, named: [{ kind: 'vm', id: `cloud:///${i}`, name: '' }] }));
+
+it('of orphans that wait it says how to keep one, and the command that deletes them', () => {
+  const [a, b] = orphansOf(2);
+  const several = { key: 'c', named: [...a!.named, { kind: 'nic', id: "it's", name: '' }] };
+  const text = approvalText({ reasons: [], count: 2, orphans: [several, b!] }, 'n', { installation: 'blue' });
+  expect(text).toMatch(
+    / To keep a resource, leave its id out, and restore its Machine or remove the tags of the class /,
+  );
+  expect(text).toMatch(
+    / To delete them: millwright sweep approve cloud:\/\/\/0 'it'\\''s' cloud:\/\/\/1 -n n --installation blue$/,
+  );
+});
+
+it('of many orphans that wait it names the first', () => {
+  const text = approvalText({ reasons: [], count: 600, orphans: orphansOf(500) }, 'n', {});
+  expect(text).toMatch(/ To delete the first 20 of 600: millwright sweep approve( cloud:\/\/\/\d+){20} -n n$/);
 });

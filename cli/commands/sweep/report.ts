@@ -7,6 +7,8 @@ import {
   type SweepReport,
 } from '../../../workflows/orphansweep/messages.ts';
 import { columns } from '../../columns.ts';
+import type { RawFlags } from '../../command.ts';
+import { commandLine } from '../../command-line.ts';
 
 /** The orphans that wait for approval, and why. */
 export function heldText({ reasons, count, orphans }: Held): string {
@@ -16,6 +18,21 @@ export function heldText({ reasons, count, orphans }: Held): string {
     ...orphans.map(({ named }) => named.map(resourceText).join(' with ')),
     ...(more > 0 ? [`and ${more} more, which wait for the next sweep`] : []),
   ].join('\n');
+}
+
+/** Most orphans that the command to approve them names. */
+const maxApproved = 20;
+
+/** What a person has to do about orphans that wait, as sentences. The last one ends with the command to run. */
+export function approvalText({ count, orphans }: Held, namespace: string, rawFlags: RawFlags): string {
+  const first = orphans.slice(0, maxApproved);
+  const ids = first.flatMap(({ named }) => named.map(({ id }) => id));
+  const them = first.length < count ? `the first ${first.length} of ${count}` : 'them';
+  return [
+    'Find out why the Machines are missing.',
+    'To keep a resource, leave its id out, and restore its Machine or remove the tags of the class from the resource and its parts.',
+    `To delete ${them}: ${commandLine(['sweep', 'approve', ...ids], namespace, rawFlags)}`,
+  ].join(' ');
 }
 
 /** The progress of a sweep as one line. */

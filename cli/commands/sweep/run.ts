@@ -12,14 +12,13 @@ import {
 import type { Installation } from '../../../temporal/workflows.ts';
 import { type SweepProgress, type SweepReport } from '../../../workflows/orphansweep/messages.ts';
 import type { RawFlags } from '../../command.ts';
-import { commandLine } from '../../command-line.ts';
 import { dialectName } from '../../dialect.ts';
 import type { namespaceFlags, temporalFlags } from '../../flag-groups.ts';
 import { withInstallation } from '../../installation.ts';
 import type { Options } from '../../options.ts';
 import { rendered } from '../../output.ts';
 import { complain, say } from '../../terminal.ts';
-import { heldText, problemOf, progressText, reportText } from './report.ts';
+import { approvalText, heldText, problemOf, progressText, reportText } from './report.ts';
 
 type SweepOptions = Options<
   'dryRun' | 'installation' | 'output' | (typeof namespaceFlags)[number] | (typeof temporalFlags)[number]
@@ -47,11 +46,10 @@ export async function sweep(options: SweepOptions, rawFlags: RawFlags): Promise<
       const held = progress?.held;
       if (held === undefined) return print(progress);
       say(rendered({ held }, options, () => heldText(held)));
-      const line = commandLine(['sweep', 'approve', '<id>...'], namespace, rawFlags);
       const before = progress?.deleted
         ? `${progress.deleted} deleted; the others wait`
         : 'nothing was deleted: the sweep waits';
-      throw new Error(`${before} for approval; to approve: ${line}`);
+      throw new Error(`${before} for approval. ${approvalText(held, namespace, rawFlags)}`);
     });
     conclude(report, options);
   });
