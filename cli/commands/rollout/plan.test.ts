@@ -64,10 +64,27 @@ describe('rollout plan', () => {
       `1  create machine set ${set}  2  0  0  2  2`,
       `2  create 1 in ${set}  2  1  0  3  2`,
       `3  delete ${a}  1  1  1  2  2`,
-      `4  create 1 in ${set}  1  2  1  3  2`,
+      `4  create 1 in ${set}  1  2  0  3  2`,
       `5  delete ${b}  0  2  1  2  2`,
+      '  end  0  2  0  2  2',
       'assumed: each new machine becomes ready, and each deletion and update in place ends, before the next step',
       'assumed: nothing else changes meanwhile, and no unhealthy machine asks to be replaced',
+    ]);
+  });
+
+  it('takes it that a machine that somebody has deleted is gone after the first step', async () => {
+    const { world } = await simulateRollout({ replicas: 2, maxSurge: 1, maxUnavailable: 0 });
+    const [first, ...others] = world.machines;
+    const deleted = { ...first!, metadata: { ...first!.metadata, deletionTimestamp: '2026-08-19T10:00:00Z' } };
+    const owned = { sets: world.sets, machines: [deleted, ...others] };
+    const { before, steps, after } = await simulate(world.deployment!, owned);
+
+    expect([before, ...steps, after].map(({ old, new: fresh, leaving }) => [old, fresh, leaving])).toEqual([
+      [1, 0, 1],
+      [1, 0, 1],
+      [1, 2, 0],
+      [0, 2, 1],
+      [0, 2, 0],
     ]);
   });
 
@@ -104,6 +121,7 @@ describe('rollout plan', () => {
       `3  hand over ${a} to the new set  1  1  0  2  1`,
       `4  update ${b} in place  1  1  0  2  1`,
       `5  hand over ${b} to the new set  0  2  0  2  1`,
+      '  end  0  2  0  2  2',
     ]);
     expect(simulation.waitsFor).toBeUndefined();
   });

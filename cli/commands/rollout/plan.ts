@@ -130,7 +130,7 @@ export const assumptions = [
 ] as const;
 
 /** The steps as a table, with the bounds in its header. */
-export function planText({ namespace, name, steps, before, bounds, problem, ...rest }: PlannedRollout): string {
+export function planText({ namespace, name, steps, before, after, bounds, problem, ...rest }: PlannedRollout): string {
   const title = `MachineDeployment ${namespace}/${name}`;
   if (problem !== undefined) return `${title} would be invalid, and no machine would change: ${problem}`;
   const waits = rest.waitsFor === undefined ? [] : [`in the end it waits: ${rest.waitsFor}`];
@@ -143,7 +143,7 @@ export function planText({ namespace, name, steps, before, bounds, problem, ...r
   const rows = steps.map((step, i) => [String(i + 1), actionText(step), ...cells(step)]);
   return [
     `${title}: ${steps.length} ${steps.length === 1 ? 'step' : 'steps'}, ${rest.strategy}, ${rest.replicas} replicas`,
-    ...columns([header, ['', 'now', ...cells(before)], ...rows]),
+    ...columns([header, ['', 'now', ...cells(before)], ...rows, ['', 'end', ...cells(after)]]),
     ...waits,
     ...(rest.sourceProblem === undefined ? [] : [`warning: no machine can be created: ${rest.sourceProblem}`]),
     ...assumptions.map((assumption) => `assumed: ${assumption}`),

@@ -63,6 +63,8 @@ export interface SimulatedStep extends StepCounts {
 
 export interface Simulation {
   readonly before: StepCounts;
+  /** When all new machines are ready, and all deletions and updates in place have ended. */
+  readonly after: StepCounts;
   readonly steps: readonly SimulatedStep[];
   readonly strategy: OwnerView['strategy'];
   readonly replicas: number;
@@ -121,7 +123,10 @@ export async function simulate(deployment: OwnerDeployment, owned: OwnedObjects)
     }
     if (!isEmpty({ ...plan, create: plan.create.filter(({ names }) => names.length > 0) })) {
       const after = changesMachines(plan) ? await observe() : null;
-      if (after !== null) steps.push(toStep(plan, after.view));
+      if (after !== null) {
+        steps.push(toStep(plan, after.view));
+        settle(cluster, context, ready);
+      }
       continue;
     }
     if (settle(cluster, context, ready)) continue;
@@ -248,7 +253,7 @@ function toSimulation(first: OwnerView, last: OwnerView, steps: readonly Simulat
   const { strategy, replicas, maxSurge, problem } = last;
   const waitsFor = waitsOf(last);
   return {
-    ...{ before: countsOf(first), steps, strategy, replicas },
+    ...{ before: countsOf(first), after: countsOf(last), steps, strategy, replicas },
     bounds: { mostMachines: replicas + maxSurge, leastAvailable: Math.max(0, minAvailable(last, newSetOf(last))) },
     ...(problem !== undefined && { problem }),
     ...(waitsFor !== undefined && { waitsFor }),
