@@ -63,12 +63,12 @@ export const notApprovedFailure = 'NotApproved';
 /** Why something is kept. An orphan has no Machine, or is a VM with the UID of a Machine that names another. */
 export const keptReasons = {
   machine: 'has a Machine',
-  cameBack: 'was an orphan in the first look, but not in the second',
+  cameBack: 'was an orphan when the sweep checked first, and was none when it checked again',
   gone: 'disappeared by itself',
-  seenOnce: 'was not an orphan in the first look: the next sweep checks it',
+  seenOnce: 'became an orphan only after the first check of this sweep: the next sweep checks it again',
   young: 'is younger than the minimum age',
   keeperNotAlive: 'carries the UID of a Machine that names another VM, which is not listed as alive',
-  unattributed: 'is no VM and has no UID tag: nobody can tell whose it is',
+  unattributed: 'has the tags of the class and is no VM, but no UID tag says of which Machine it is',
   notApproved: 'is an orphan, but was not approved',
   doubtful: 'is an orphan, but may be a healthy VM',
   deleting: 'is an orphan, and the cloud is still deleting it',

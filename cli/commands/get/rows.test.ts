@@ -5,7 +5,7 @@ import type { MachineDeployment } from '../../../api/gardener/schema/machine-dep
 import type { MachineSet } from '../../../api/gardener/schema/machine-set.ts';
 import { validDeploymentSpec, validSetSpec } from '../../../test/support/valid.ts';
 import { parseOptions } from '../../options.ts';
-import { changesOf, growingTable, listedMachine, listText, sortedBy, toListed } from './rows.ts';
+import { changesOf, growingTable, listedMachine, listText, noneText, sortedBy, toListed } from './rows.ts';
 
 const narrow = { isWide: false, hasNamespaces: false };
 
@@ -231,3 +231,11 @@ it.each(['.metadata.name', 'metadata.name', '{.metadata.name}', '{metadata.name}
     expect(sortedBy(objects, path)?.map(({ metadata }) => metadata.name)).toEqual(sorted);
   },
 );
+
+it.each([
+  [{ namespace: 'n' }, 'no Machine in namespace n'],
+  [{ namespace: 'n', selector: 'a!=b' }, "no Machine in namespace n matches --selector 'a!=b'"],
+  [{ allNamespaces: 'true', selector: 'a=b' }, "no Machine in any namespace matches --selector 'a=b'"],
+])('says what there is none of, with %j', (given, text) => {
+  expect(noneText('Machine', parseOptions(['namespace', 'allNamespaces', 'selector'], given, {}))).toBe(text);
+});

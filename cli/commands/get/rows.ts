@@ -8,6 +8,7 @@ import type { WorkflowKind } from '../../../api/workflow-id.ts';
 import { columns } from '../../columns.ts';
 import { dialect, noLimits } from '../../dialect.ts';
 import { durationText } from '../../duration-text.ts';
+import type { Options } from '../../options.ts';
 import {
   byNamespace,
   countsOf,
@@ -211,6 +212,15 @@ export interface TableStyle {
 
 function isShown({ head, isWide }: Column, style: TableStyle): boolean {
   return (style.isWide || !isWide) && (style.hasNamespaces || head !== 'NAMESPACE');
+}
+
+/** What is printed in place of a table without rows. */
+export function noneText(
+  kind: WorkflowKind,
+  { allNamespaces, namespace, selector }: Options<'allNamespaces' | 'namespace' | 'selector'>,
+): string {
+  const where = allNamespaces ? 'any namespace' : `namespace ${namespace}`;
+  return `no ${kind} in ${where}${selector === undefined ? '' : ` matches --selector '${selector}'`}`;
 }
 
 /** A table of the columns that one of them has a value for. @param nowMs ms since the epoch */

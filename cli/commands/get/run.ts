@@ -12,7 +12,7 @@ import { rendered } from '../../output.ts';
 import { type OwnedObjects, readOwned, watchOwned } from '../../owner-state.ts';
 import { connectCluster } from '../../servers.ts';
 import { say } from '../../terminal.ts';
-import { changesOf, growingTable, type Listed, listText, objectsOf, sortedBy, toListed } from './rows.ts';
+import { changesOf, growingTable, type Listed, listText, noneText, objectsOf, sortedBy, toListed } from './rows.ts';
 
 type GetOptions = Options<
   'namespace' | 'output' | 'watch' | 'allNamespaces' | 'selector' | 'sortBy' | (typeof clusterFlags)[number]
@@ -56,9 +56,8 @@ export async function get(
       const { read } = watchOwned(control, namespace);
       return await follow(kind, listed, async () => list(await read()), options);
     }
-    const none = `no ${kind} in ${hasNamespaces ? 'any namespace' : `namespace ${namespace}`}`;
     const text = (isWide: boolean) =>
-      listed.length === 0 ? none : listText(listed, Date.now(), { isWide, hasNamespaces });
+      listed.length === 0 ? noneText(kind, options) : listText(listed, Date.now(), { isWide, hasNamespaces });
     if (missing.length === 0 || listed.length > 0) say(rendered(listed, options, text));
     if (missing.length > 0) throw new Error(notFound);
   } finally {

@@ -1,5 +1,6 @@
 import { expect, it } from '@jest/globals';
-import { approvalText, progressText } from './report.ts';
+import type { KeptReason } from '../../../workflows/orphansweep/messages.ts';
+import { approvalText, progressText, reportText } from './report.ts';
 
 it('the progress of a sweep says what it does, until when, and what it has come to', () => {
   const until = new Date(2026, 0, 2, 3, 4, 5).toISOString();
@@ -28,4 +29,19 @@ it('of orphans that wait it says how to keep one, and the command that deletes t
 it('of many orphans that wait it names the first', () => {
   const text = approvalText({ reasons: [], count: 600, orphans: orphansOf(500) }, 'n', {});
   expect(text).toMatch(/ To delete the first 20 of 600: millwright sweep approve( cloud:\/\/\/\d+){20} -n n$/);
+});
+
+it.each([
+  ['cameBack', 'was an orphan when the sweep checked first, and was none when it checked again'],
+  ['seenOnce', 'became an orphan only after the first check of this sweep: the next sweep checks it again'],
+  ['unattributed', 'has the tags of the class and is no VM, but no UID tag says of which Machine it is'],
+] as const)('a report says of which class something is kept, and why: %s', (reason: KeptReason, why) => {
+  const resources = [{ kind: 'disk', id: 'd-1', name: '' }];
+  const none = { count: 0, resources: [] };
+  const group = { provider: 'simulated', sources: ['small'], seen: 1, kept: [{ reason, count: 1, resources }] };
+  const report = { dryRun: false, startedAt: '', endedAt: '', releasedSources: [] };
+  const text = reportText({ ...report, groups: [{ ...group, deleted: none, failed: [], failedCount: 0 }] });
+
+  expect(text).toContain(`kept disk d-1: ${why}`);
+  expect(text.replaceAll(/ {2,}/g, '  ')).toContain(`simulated small  kept  1  ${why}`);
 });
