@@ -140,7 +140,7 @@ export const sourceEvents = {
   },
   OrphansHeld: {
     type: 'Warning',
-    when: 'A sweep waits until a person approves the deletion of orphans. The note says how many, why, and the command.',
+    when: 'A sweep waits until a person approves the deletion of orphans. The note says how many, why, and which command names the orphans.',
   },
   OrphansApproved: {
     type: 'Normal',

@@ -100,7 +100,7 @@ describe('many orphans', () => {
     });
     expect(more).toEqual([]);
     expect(reported).toMatchObject({ type: 'Warning', regarding: { kind: 'MachineClass', name: 'small' } });
-    expect(reported?.note).toContain(`delete 4 orphans here: millwright sweep approve <id>... -n ${namespace}`);
+    expect(reported?.note).toContain(`delete 4 orphans here: millwright stuck -n ${namespace} has the command`);
     expect(reported?.note).toContain('there are 4 orphans, but only 3 may be deleted without approval');
 
     for await (const { workflowId } of temporal.workflow.list({ query })) {

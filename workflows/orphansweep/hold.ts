@@ -2,10 +2,11 @@
 import { ApplicationFailure, condition, patched } from '@temporalio/workflow';
 import type { ListedResource, SweepNotice } from '../../api/model/sweep.ts';
 import { inPortions } from '../../api/payloads.ts';
+import { commandLine } from '../command-line.ts';
 import type { Group } from './groups.ts';
 import { type HeldOrphan, notApprovedFailure } from './messages.ts';
 import type { HeldSweep, Orphan } from './plan.ts';
-import { approvalLine, nameOf, recordNotices, type Sweep, show, showBlocker } from './progress.ts';
+import { nameOf, recordNotices, type Sweep, show, showBlocker } from './progress.ts';
 import { toNamed } from './report.ts';
 
 /** Most orphans that are listed; what is not cannot be approved. */
@@ -40,7 +41,7 @@ export async function holdAtBrake(
         ...reasons,
         ...held.orphans.slice(0, 20).map(nameOf),
         ...(held.count > 20 ? [`and ${held.count - 20} more`] : []),
-        `the next sweep looks again and waits for approval; then run: ${approvalLine(sweep.input)}`,
+        `the next sweep looks again and waits for approval; then ${approvalText(sweep)}`,
       ].join('\n'),
     });
   }
@@ -64,17 +65,22 @@ async function noteApproval(sweep: Sweep, listed: readonly Group[], groups: Held
 }
 
 function noticesOf(
-  { input }: Sweep,
+  sweep: Sweep,
   group: Group | undefined,
   count: number,
   reasons: readonly string[],
 ): readonly SweepNotice[] {
   if (group === undefined || count === 0) return [];
   const note = [
-    `a sweep waits for approval to delete ${orphansText(count)} here: ${approvalLine(input)}`,
+    `a sweep waits for approval to delete ${orphansText(count)} here: ${approvalText(sweep)}`,
     ...reasons,
   ].join('; ');
   return [{ object: group.sources[0].object, reason: 'OrphansHeld', note }];
+}
+
+/** Ids are for a shell only where they are quoted: the command quotes them. */
+function approvalText({ input }: Sweep): string {
+  return `${commandLine('stuck', input)} has the command that approves them, with their ids`;
 }
 
 function orphansText(count: number): string {

@@ -17,6 +17,7 @@ import { type Blocker, blockers, searchAttributes } from '../../api/names.ts';
 import { inPortions } from '../../api/payloads.ts';
 import type { Failure } from '../calls/failure.ts';
 import { untilAnswered as untilApiAnswers } from '../calls/kubernetes.ts';
+import { commandLine } from '../command-line.ts';
 import { retryNowSignal } from '../messages.ts';
 import { approvedKeys, type Census } from './brake.ts';
 import {
@@ -151,13 +152,6 @@ export function showBlocker(blockedOn: Blocker | undefined): void {
   upsertSearchAttributes([{ key: blockedOnKey, value: blockedOn ?? null }]);
 }
 
-/** The command with which a person approves. */
-export function approvalLine({ namespace }: SweepInput): string {
-  const { taskQueue: installation } = workflowInfo();
-  const other = installation === namespace ? '' : ` --installation ${installation}`;
-  return `millwright sweep approve <id>... -n ${namespace}${other}`;
-}
-
 /** An orphan at the brake, for people. */
 export function nameOf({ named }: HeldOrphan): string {
   return named
@@ -177,7 +171,7 @@ function heldLines({ input, progress: { held } }: Sweep): string[] {
   return [
     `- **Blocked on**: Brake: ${blockers.Brake}`,
     ...held.reasons.map((reason) => `- **Waits because** ${reason}`),
-    `- **To approve**: \`${approvalLine(input)}\`; what is not named is kept`,
+    `- **To approve**: \`${commandLine('stuck', input)}\` has the command with the ids; what it does not name is kept`,
     ...held.orphans.slice(0, maxShown).map((orphan) => `  - ${nameOf(orphan)}`),
     ...(more > 0 ? [`  - and ${more} more`] : []),
   ];

@@ -481,9 +481,9 @@ describe('the brake of a sweep', () => {
     expect(await held()).toMatchObject({ count: 4, reasons: [expect.stringContaining('there are 4 orphans')] });
     const metadata = JSON.stringify(await handle.query('__temporal_workflow_metadata'));
     expect(metadata).toContain('vm c://a/3 (name-3)');
-    expect(metadata).toContain('millwright sweep approve <id>... -n n');
+    expect(metadata).toContain('`millwright stuck -n n');
     const note = expect.stringMatching(
-      /^a sweep waits for approval to delete 4 orphans here: millwright sweep approve <id>... -n n.*; there are 4 orphans, but only 3 may be deleted/,
+      /^a sweep waits for approval to delete 4 orphans here: millwright stuck -n n.* has the command that approves them, with their ids; there are 4 orphans, but only 3 may be deleted/,
     );
     expect(notices).toEqual([{ object: objectOf('small'), reason: 'OrphansHeld', note }]);
 
@@ -515,7 +515,7 @@ describe('the brake of a sweep', () => {
     expect(error).toMatchObject({ cause: { type: notApprovedFailure } });
     const { message } = (error as { cause: Error }).cause;
     expect(message).toContain('vm c://a/3 (name-3)');
-    expect(message).toContain('millwright sweep approve <id>... -n n');
+    expect(message).toMatch(/ waits for approval; then millwright stuck -n n.* has the command /);
     expect(deletions).toEqual([]);
     await workflows.advanceUntil(blockedOnBrake);
   });
