@@ -9,7 +9,11 @@ describe('millwright sweep', () => {
 
   it.each([
     [['aprove', 'vm-1'], {}, "action is 'aprove': give approve, or leave it out to start a sweep"],
-    [['approve'], {}, 'orphan is missing: name the orphans that may be deleted'],
+    [
+      ['approve'],
+      { namespace: 'prod' },
+      'orphan is missing: name the orphans that may be deleted, which millwright stuck -n prod lists',
+    ],
     [['approve', 'vm-1'], { dryRun: 'true' }, "--dry-run is not a flag of 'sweep approve': use it with 'sweep' only"],
   ])('refuses %j with %j', async (words, given, problem) => {
     await expect(run(words, given)).rejects.toThrow(new UsageError(problem));

@@ -1,4 +1,5 @@
 import { defineCommand } from '../../command.ts';
+import { commandLine } from '../../command-line.ts';
 import { namespaceFlags, temporalFlags } from '../../flag-groups.ts';
 import { UsageError } from '../../options.ts';
 
@@ -21,7 +22,8 @@ export const sweepCommand = defineCommand({
       throw new UsageError(`action is '${action}': give approve, or leave it out to start a sweep`);
     }
     if (action === 'approve' && orphans.length === 0) {
-      throw new UsageError('orphan is missing: name the orphans that may be deleted');
+      const stuck = commandLine(['stuck'], options.namespace, rawFlags);
+      throw new UsageError(`orphan is missing: name the orphans that may be deleted, which ${stuck} lists`);
     }
     if (action === 'approve' && rawFlags.dryRun !== undefined) {
       throw new UsageError("--dry-run is not a flag of 'sweep approve': use it with 'sweep' only");
