@@ -69,7 +69,10 @@ function readProfile(options: TemporalOptions, env: NodeJS.ProcessEnv): ClientCo
   try {
     return loadClientConfigProfile({ overrideEnvVars, ...(profile !== undefined && { profile }) });
   } catch (cause) {
-    const problem = cause instanceof Error ? cause.message : String(cause);
+    // The SDK cannot read a file without any profile, such as an empty one, which `temporal` takes as none.
+    const hasNone = cause instanceof TypeError && cause.message.endsWith(`(reading '${profile ?? 'default'}')`);
+    if (hasNone && profile === undefined) return loadClientConfigProfile({ overrideEnvVars, disableFile: true });
+    const problem = hasNone ? 'it has no profile' : cause instanceof Error ? cause.message : String(cause);
     throw new UsageError(
       `${nameOf(options)} cannot be used (${problem}): correct it, --temporal-profile or --temporal-config-file`,
       { cause },

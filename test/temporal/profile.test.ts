@@ -154,6 +154,16 @@ describe("Temporal's configuration", () => {
     expect(settings({}, { TEMPORAL_CONFIG_FILE: '/no/such/file', TEMPORAL_ADDRESS: '' })).toEqual(nothing);
   });
 
+  it.each(['', '# no profile'])('may have no profile, as in a file with %j', async (content) => {
+    const env = { TEMPORAL_CONFIG_FILE: join(home, 'empty.toml'), TEMPORAL_NAMESPACE: 'of-a-variable' };
+    await writeFile(env.TEMPORAL_CONFIG_FILE, content);
+
+    expect(settings({}, env)).toEqual({ address: '127.0.0.1:7233', namespace: 'of-a-variable', tls: false });
+    expect(() => settings({ temporalProfile: 'nobody' }, env)).toThrow(
+      `profile 'nobody' of Temporal's configuration file ${env.TEMPORAL_CONFIG_FILE} cannot be used (it has no profile)`,
+    );
+  });
+
   it('is refused with the name of the profile where it cannot be used', async () => {
     const fix = 'correct it, --temporal-profile or --temporal-config-file';
     expect(() => settings({ temporalProfile: 'nobody' }, {})).toThrow(
