@@ -5,6 +5,7 @@ import { cases } from '../../test/conformance/cases.ts';
 import { CloudFault, CloudThing, WantedVms } from '../../test/conformance/counterpart.ts';
 import { CallCount, HttpCloudFacts, MadeVms } from '../../test/conformance/http-counterpart.ts';
 import { mutants, mutantsFromOutside } from '../../test/conformance/mutants.ts';
+import { inheritedVariables } from '../../test/conformance/worker-process.ts';
 import { fieldTable } from './field-table.ts';
 
 /** Content of docs/reference/conformance.md. */
@@ -50,11 +51,14 @@ Requests and answers are JSON. Any status from 300 on fails the case, which show
 - A VM of \`POST /vms\` with a \`uid\` is younger than all VMs that exist.
 - A deletion may take a while, as in the real cloud: some tenths of a second show whether the provider waits for it.
 
-The suite starts the worker with the command of \`--worker\`, kills it with all its children, and starts it again. The environment of the worker has
+The suite starts the worker with the command of \`--worker\`, kills it with all its children, and starts it again. The worker gets nothing of your
+environment but the variables of the first row. If it needs others, set them in the command: \`--worker 'EXAMPLE_REGION=here ./provider'\`.
 
 | variable | |
 |---|---|
+| ${inheritedVariables.map((name) => `\`${name}\``).join(', ')} | As in your environment |
 | \`TEMPORAL_ADDRESS\`, \`TEMPORAL_NAMESPACE\` | The Temporal server |
+| \`TEMPORAL_CONFIG_FILE\` | A file that does not exist, so that the SDK reads no profile of yours |
 | \`MILLWRIGHT_INSTALLATION\` | The installation: the task queue is \`<installation>.provider-<name>\` |
 | \`KUBECONFIG\` | Path of a kubeconfig with the [rights of a provider](../providers.md#what-you-need) and no others |
 | \`KUBERNETES_SERVER\`, \`KUBERNETES_TOKEN_FILE\`, \`KUBERNETES_CA_FILE\` | The same for programs that read no kubeconfig: the URL, and paths of the token and of the certificate authority |

@@ -23,7 +23,8 @@ export interface ProviderEntry {
   readonly make?: (deps: ProviderDeps) => Promise<Provider>;
   startCounterpart(): Promise<Counterpart>;
   /**
-   * How its worker is started for an installation, which has the name of its namespace. `remove` what that needs later.
+   * How its worker is started for an installation, which has the name of its namespace. `env` is added to
+   * `baseEnvironment`. `remove` what that needs later.
    */
   prepareWorker(servers: Servers, installation: string): Promise<WorkerCommand & { remove?(): Promise<void> }>;
 }
@@ -73,7 +74,6 @@ function ofKit<Spec extends { tags: Tags }, Reach, Credentials, Client>(
         ...[main, 'worker', '--providers', name, '--namespace', installation, '--target-kubeconfig', kubeconfig],
         ...['--temporal-address', temporalAddress, '--address', '127.0.0.1', '--port', '0', '--log-format', 'json'],
       ],
-      env: { NODE_OPTIONS: '' },
     }),
   };
 }

@@ -16,7 +16,7 @@ import type { ProviderResults } from './report.ts';
 import { type CaseResult, runCases } from './run-cases.ts';
 import { createSubject } from './subject.ts';
 import { createTemporalCalls } from './temporal-calls.ts';
-import { createWorkerProcess, withLog } from './worker-process.ts';
+import { baseEnvironment, createWorkerProcess, withLog } from './worker-process.ts';
 import { createWorld } from './world.ts';
 
 export interface RunAllOptions {
@@ -89,7 +89,8 @@ async function runOne({ servers, cases, signal, onResult }: Omit<RunAllOptions, 
     atEnd(() => connection.close());
     const command = await entry.prepareWorker(servers, installation);
     atEnd(async () => command.remove?.());
-    const worker = await createWorkerProcess({ ...command, env: { ...command.env, ...cloud.env } });
+    const env = { ...baseEnvironment(), ...command.env, ...cloud.env };
+    const worker = await createWorkerProcess({ ...command, env });
     atEnd(() => worker.stop());
     await worker.start();
     const calls = createTemporalCalls(new Client({ connection }), providerTaskQueue(installation, name));

@@ -9,9 +9,15 @@ import { spawnGuarded } from '../../deploy/local/process.ts';
 export interface WorkerCommand {
   readonly program: string;
   readonly args: readonly string[];
-  /** Added to the environment. */
+  /** Its environment. Left out: that of this process. */
   readonly env?: Readonly<Record<string, string>>;
 }
+
+/** Variables of this process that a worker gets beside a cloud under the suite's control: none may hold a secret. */
+export const inheritedVariables = [
+  ...['PATH', 'HOME', 'TMPDIR', 'LANG'],
+  ...['SSL_CERT_FILE', 'SSL_CERT_DIR', 'NODE_EXTRA_CA_CERTS', 'NODE_COMPILE_CACHE'],
+] as const;
 
 /** The worker of a provider, which the suite may kill. */
 export interface WorkerProcess {
@@ -42,7 +48,7 @@ export async function createWorkerProcess({ program, args, env }: WorkerCommand)
       const log = openSync(logFile, 'a');
       const child = spawnGuarded('KILL', program, args, {
         stdio: ['ignore', log, log],
-        env: { ...process.env, ...env },
+        ...(env && { env }),
         detached: true, // a process group, so that the children of a shell are killed with it
       });
       closeSync(log);
@@ -61,6 +67,16 @@ export async function createWorkerProcess({ program, args, env }: WorkerCommand)
       await rm(dir, { recursive: true, force: true });
     },
   };
+}
+
+/** The environment to which a worker beside a cloud under the suite's control adds its own: without any of the user's servers. */
+export function baseEnvironment(): Record<string, string> {
+  const inherited = inheritedVariables.flatMap((name) => {
+    const value = process.env[name];
+    return value === undefined ? [] : [[name, value]];
+  });
+  // Not an empty file, which the SDK for TypeScript cannot read.
+  return { ...Object.fromEntries(inherited), TEMPORAL_CONFIG_FILE: '/nonexistent/temporal.toml' };
 }
 
 /** Adds the end of the worker's log to what is thrown. */
