@@ -145,6 +145,28 @@ export const mutants: readonly Mutant[] = [
     })),
   },
   {
+    title: 'lists disks, NICs and addresses without their UID',
+    caughtBy: 'create',
+    seen: /listVms answers nothing as uid of disk /,
+    make: changed((good) => ({
+      async listVms(request, context) {
+        const { items, ...page } = await good.listVms(request, context);
+        return { ...page, items: items.map((item) => (item.kind === 'vm' ? item : without(item, 'uid'))) };
+      },
+    })),
+  },
+  {
+    title: 'lists VMs alone',
+    caughtBy: 'create',
+    seen: /listVms lacks disk /,
+    make: changed((good) => ({
+      async listVms(request, context) {
+        const { items, ...page } = await good.listVms(request, context);
+        return { ...page, items: items.filter(({ kind }) => kind === 'vm') };
+      },
+    })),
+  },
+  {
     title: 'answers gone for every disk of the sweep',
     caughtBy: 'delete one disk, NIC or address for the sweep',
     seen: /deleteVm was not refused/,

@@ -18,7 +18,7 @@ export const creationCases: readonly Case[] = [
     title: 'create',
     promise:
       'ensureVm makes one VM and returns it, with the provider ID of its Node. The VM and its parts carry the UID, and ' +
-      'listVms has it. attachedTo says which VM has a part, where it is known.',
+      'listVms has them with it. attachedTo says which VM has a part, where it is known.',
     section: 'ensureVm',
     needs: [],
     async run(world) {
@@ -34,7 +34,7 @@ export const creationCases: readonly Case[] = [
       const ids = listed.map(({ id }) => id);
       check(ids.length === 1 && vmOf(ids[0] ?? '') === vmOf(vm.providerID), `listVms has [${ids.join(', ')}]`);
       check(listed[0]?.alive !== false, 'listVms says that the VM is not alive');
-      await checkAttachments(world);
+      await checkParts(world);
     },
   },
   {
@@ -248,15 +248,18 @@ export async function untilUnderWay({ cloud }: World, call: { isRunning(): Promi
   else await until('the cloud has made the VM', async () => (await cloud.things()).some(({ kind }) => kind === 'vm'));
 }
 
-/** Each part is listed as attached to the VM that the counterpart names, where it names one. */
-async function checkAttachments({ cloud, list }: World): Promise<void> {
-  const attached = (await cloud?.things())?.filter(({ attachedTo }) => attachedTo !== undefined) ?? [];
-  if (attached.length === 0) return;
+/** Each part is listed with its UID, and as attached to the VM that the counterpart names, where it names one. */
+async function checkParts({ cloud, list }: World): Promise<void> {
+  const parts = (await cloud?.things())?.filter(({ kind }) => kind !== 'vm') ?? [];
+  if (parts.length === 0) return;
   const items = await list();
-  for (const { kind, id, attachedTo = '' } of attached) {
-    const said = items.find((item) => item.kind === kind && item.id === id)?.attachedTo;
+  for (const { kind, id, uid, attachedTo } of parts) {
+    const item = items.find((each) => each.kind === kind && isSame(each.id, idOf(id)));
+    check(item !== undefined, `listVms lacks ${kind} ${id}: answer all that has the tags of providerSpec`);
+    check(item.uid === uid, `listVms answers ${item.uid ?? 'nothing'} as uid of ${kind} ${id}, whose tags have ${uid}`);
+    const said = item.attachedTo;
     check(
-      said !== undefined && isSame(said, attachedTo),
+      attachedTo === undefined || (said !== undefined && isSame(said, attachedTo)),
       `listVms says that ${kind} ${id} is attached to ${said ?? 'no VM'}, and ${attachedTo} has it: answer attachedTo`,
     );
   }
