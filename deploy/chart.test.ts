@@ -6,7 +6,6 @@ import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { parse, parseAllDocuments, stringify } from 'yaml';
 import { providerNames } from '../activities/providers/registry.ts';
-import { defineResource, type KubeObject, type NewObject } from '../api/objects.ts';
 import { doctorCommand } from '../cli/commands/doctor/command.ts';
 import { controllersCommand, workerCommand } from '../cli/commands/serve/command.ts';
 import { envOf, flagOf, parseOptions } from '../cli/options.ts';
@@ -14,15 +13,11 @@ import type { KubeClient } from '../kube/client.ts';
 import { namespaces } from '../kube/core.ts';
 import { mergePatch } from '../kube/patch.ts';
 import { version } from '../temporal/version.ts';
-import { newNamespace, testClient, testKubeconfig } from '../test/support/kube.ts';
+import { judgeObject, type Manifest, newNamespace, testClient, testKubeconfig } from '../test/support/kube.ts';
 import { checkRules } from '../test/support/promtool.ts';
 import { findServer, findServers } from './local/servers.ts';
 import { manifests, render, type Setting } from './manifests.ts';
 
-interface Rendered extends KubeObject {
-  readonly apiVersion: string;
-  readonly kind: string;
-}
 interface Container {
   readonly image: string;
   readonly args: readonly string[];
@@ -42,15 +37,14 @@ interface PodSpec {
   readonly topologySpreadConstraints?: readonly object[];
   readonly priorityClassName?: string;
 }
-interface Deployment extends Rendered {
+interface Deployment extends Manifest {
   readonly spec: {
     readonly replicas?: number;
-    readonly template: { readonly metadata: Rendered['metadata']; readonly spec: PodSpec };
+    readonly template: { readonly metadata: Manifest['metadata']; readonly spec: PodSpec };
   };
 }
 
 const examples = ['one-cluster', 'gardener', 'temporal-cloud', 'mutual-tls'] as const;
-const plurals: Readonly<Record<string, string>> = { NetworkPolicy: 'networkpolicies' };
 
 let client: KubeClient;
 let namespace: string;
@@ -61,17 +55,10 @@ beforeAll(async () => {
 }, 900_000); // where they have to be built
 afterAll(() => client?.close());
 
-const objectsOf = (text: string): Rendered[] =>
+const objectsOf = (text: string): Manifest[] =>
   parseAllDocuments(text).flatMap((document) => (document.toJSON() === null ? [] : [document.toJSON()]));
 
-/** Has the API server judge an object as if it were created; it refuses fields that it does not know. */
-async function judge({ apiVersion, kind, ...object }: Rendered): Promise<void> {
-  const [version = '', group = ''] = apiVersion.split('/').toReversed();
-  const plural = plurals[kind] ?? `${kind.toLowerCase()}s`;
-  const isNamespaced = object.metadata.namespace !== undefined;
-  const resource = defineResource<KubeObject>({ group, version, plural, kind, namespaced: isNamespaced });
-  await client.create(resource, object as NewObject<KubeObject>, { dryRun: 'All', fieldValidation: 'Strict' });
-}
+const judge = (object: Manifest) => judgeObject(client, object);
 
 describe.each(examples)('the chart with the values of %s', (example) => {
   it('makes objects that an API server takes', async () => {
@@ -100,7 +87,7 @@ describe.each(examples)('the chart with the values of %s', (example) => {
       await judge({
         ...{ apiVersion: 'v1', kind: 'Pod', spec: pod },
         metadata: { name, namespace },
-      } as unknown as Rendered);
+      } as unknown as Manifest);
     }
   });
 
@@ -365,7 +352,7 @@ it('the chart puts common labels on all objects, and keeps the selectors as they
     expect({ kind, team: metadata.labels?.['team'] }).toEqual({ kind, team: 'fleet' });
   const deployments = objects.filter(({ kind }) => kind === 'Deployment');
   for (const each of deployments) {
-    const { selector, template } = (each as Rendered & { spec: { selector: object; template: Rendered } }).spec;
+    const { selector, template } = (each as Manifest & { spec: { selector: object; template: Manifest } }).spec;
     expect(JSON.stringify(selector)).not.toContain('team');
     expect(template.metadata.labels).toMatchObject({ team: 'fleet' });
   }
@@ -393,7 +380,7 @@ it('the chart has the CRDs of deploy/crds if its values say so, and they stay un
   const crdsOf = async (...values: readonly Setting[]) =>
     objectsOf(await render('one-cluster', 'fleet', ...values)).filter(
       ({ kind }) => kind === 'CustomResourceDefinition',
-    ) as (Rendered & { spec: object })[];
+    ) as (Manifest & { spec: object })[];
 
   expect(await crdsOf()).toEqual([]);
   const crds = await crdsOf('crds.enabled=true');
@@ -429,11 +416,11 @@ it.each([
 });
 
 /** Name of a role, and the account that it is bound to. */
-const bindings = (objects: readonly Rendered[]) =>
+const bindings = (objects: readonly Manifest[]) =>
   objects
     .filter(({ kind }) => kind.endsWith('Binding'))
     .map((each) => {
-      const { roleRef, subjects } = each as Rendered & { roleRef: Rendered['metadata']; subjects: { name: string }[] };
+      const { roleRef, subjects } = each as Manifest & { roleRef: Manifest['metadata']; subjects: { name: string }[] };
       return [roleRef.name, ...subjects.map(({ name }) => name)];
     });
 
@@ -457,7 +444,7 @@ it('the chart gives each component an account of its own, with the roles of this
   ]);
   const leases = objects
     .filter(({ kind, metadata }) => kind === 'Role' && metadata.namespace === 'fleet')
-    .flatMap((role) => (role as Rendered & { rules: { resources: string[]; resourceNames?: string[] }[] }).rules)
+    .flatMap((role) => (role as Manifest & { rules: { resources: string[]; resourceNames?: string[] }[] }).rules)
     .filter(({ resources }) => resources.includes('leases'));
   expect(leases.flatMap(({ resourceNames = [] }) => resourceNames)).toContain('millwright-pool-target');
   expect(JSON.stringify(leases)).not.toContain('<installation>');
@@ -500,7 +487,7 @@ it('the chart adds rights for people to the ClusterRoles view, edit and admin of
 it('the chart makes hosts and peers of a NetworkPolicy of its values', async () => {
   const from = 'networkPolicy.from[0].namespaceSelector.matchLabels.team=monitoring';
   const objects = objectsOf(await render('gardener', 'fleet', 'allowedHosts={fleet.example.com,b}', from));
-  const policy = objects.find(({ kind }) => kind === 'NetworkPolicy') as Rendered & { spec: { ingress: unknown[] } };
+  const policy = objects.find(({ kind }) => kind === 'NetworkPolicy') as Manifest & { spec: { ingress: unknown[] } };
   const deployments = objects.filter(({ kind }) => kind === 'Deployment') as Deployment[];
 
   expect(policy.spec.ingress).toEqual([
@@ -533,8 +520,8 @@ it('the chart makes of the files in monitoring a PrometheusRule that Prometheus 
   const objects = objectsOf(
     await render('one-cluster', namespace, ...settings, 'prometheusRule.labels.release=prometheus'),
   );
-  const [rule] = objects.filter(({ kind }) => kind === 'PrometheusRule') as (Rendered & { spec: object })[];
-  const [dashboard] = objects.filter(({ kind }) => kind === 'ConfigMap') as (Rendered & {
+  const [rule] = objects.filter(({ kind }) => kind === 'PrometheusRule') as (Manifest & { spec: object })[];
+  const [dashboard] = objects.filter(({ kind }) => kind === 'ConfigMap') as (Manifest & {
     data: Record<string, string>;
   })[];
 
@@ -545,7 +532,7 @@ it('the chart makes of the files in monitoring a PrometheusRule that Prometheus 
   expect(JSON.parse(dashboard?.data['millwright.json'] ?? '')).toEqual(
     JSON.parse(await readChartFile('dashboard.json')),
   );
-  await judge(dashboard as Rendered);
+  await judge(dashboard as Manifest);
   expect(objects.filter(({ kind }) => kind === 'ServiceMonitor')).toHaveLength(1);
 });
 

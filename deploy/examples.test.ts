@@ -1,17 +1,22 @@
-/** The examples for Argo CD, Flux, kustomize and krew. */
+/** The examples for Argo CD, Flux, kustomize and krew, and how those of providers are built, deployed and tested in CI. */
 import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { readFile } from 'node:fs/promises';
+import { existsSync, globSync } from 'node:fs';
+import { mkdtemp, readFile, rm, symlink } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
-import { describe, expect, it } from '@jest/globals';
+import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { parse, parseAllDocuments } from 'yaml';
 import type { Machine } from '../api/gardener/schema/machine.ts';
 import type { MachineClass } from '../api/gardener/schema/machine-class.ts';
 import type { MachineDeployment } from '../api/gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../api/gardener/schema/machine-set.ts';
 import { verdictAnnotation } from '../api/verdict.ts';
+import type { KubeClient } from '../kube/client.ts';
+import { namespaces } from '../kube/core.ts';
+import { mergePatch } from '../kube/patch.ts';
 import { judgeHealth } from '../test/support/health.ts';
+import { judgeObject, type Manifest, newNamespace, testClient } from '../test/support/kube.ts';
 import { root } from './generators/root.ts';
 import { findServer } from './local/servers.ts';
 import { render } from './manifests.ts';
@@ -207,5 +212,77 @@ describe('the template for krew', () => {
         ],
       },
     });
+  });
+});
+
+describe.each(['go', 'python'])('the example of a provider in %s', (language) => {
+  const folder = `${language}-provider`;
+  const read = (file: string) => readFile(join(root, 'deploy/examples', folder, file), 'utf8');
+  let client: KubeClient;
+  let namespace: string;
+  beforeAll(async () => {
+    client = testClient();
+    namespace = await newNamespace(client);
+    const enforce = { 'pod-security.kubernetes.io/enforce': 'restricted' };
+    await client.patch(namespaces, { name: namespace }, mergePatch({ metadata: { labels: enforce } }));
+  });
+  afterAll(() => client?.close());
+
+  async function podSpec() {
+    const [deployment] = await documentsOf(`${folder}/deployment.yaml`);
+    const template = deployment?.spec['template'] as never as {
+      readonly spec: { readonly serviceAccountName: string; readonly containers: { readonly env: Variable[] }[] };
+    };
+    return template.spec;
+  }
+
+  it('has rights, and a Deployment with them, that an API server takes, also where Pods are restricted', async () => {
+    const [account, ...others] = await documentsOf(`${folder}/rights.yaml`);
+    const { serviceAccountName, ...pod } = await podSpec();
+    const objects: unknown[] = [
+      ...[account, ...others, ...(await documentsOf(`${folder}/deployment.yaml`))],
+      { apiVersion: 'v1', kind: 'Pod', metadata: { name: 'provider' }, spec: pod },
+    ];
+
+    for (const object of objects as Manifest[])
+      await judgeObject(client, { ...object, metadata: { ...object.metadata, namespace } });
+    expect(account).toMatchObject({ kind: 'ServiceAccount', metadata: { name: serviceAccountName } });
+  });
+
+  it('sets variables in its Pods that a README names', async () => {
+    const readme = await readFile(join(root, 'deploy/examples/python-provider/README.md'), 'utf8');
+    const rows = readme.match(/^\| `[A-Z].*?\|/gm) ?? [];
+
+    const names = (await podSpec()).containers.flatMap(({ env }) => env.map(({ name }) => name));
+    expect(rows.flatMap((row) => row.match(/[A-Z_]+(?=`)/g))).toEqual(expect.arrayContaining(names));
+    expect(names).toEqual(expect.arrayContaining(['TEMPORAL_ADDRESS', 'MILLWRIGHT_INSTALLATION']));
+  });
+
+  it('has the files that its Dockerfile copies, and an image whose user is not root', async () => {
+    const dockerfile = await read('Dockerfile');
+    const copied = [...dockerfile.matchAll(/^COPY (?!--from)(.*) \S+$/gm)].flatMap(([, files = '']) =>
+      files.split(' '),
+    );
+
+    expect(copied).not.toEqual([]);
+    expect(
+      copied.filter((file) => globSync(file, { cwd: join(root, 'deploy/examples', folder) }).length === 0),
+    ).toEqual([]);
+    expect(dockerfile.match(/^USER .*/gm)).toEqual([expect.stringMatching(/^USER [1-9]\d*:[1-9]\d*$/)]);
+  });
+
+  it('has a CI job that calls its `make test` with a clone of Millwright', async () => {
+    const { jobs } = parse(await read('.github/workflows/test.yaml'));
+    const steps: { run?: string; with?: { path?: string } }[] = jobs.test.steps;
+    const workspace = await mkdtemp(join(tmpdir(), 'millwright-ci-'));
+    const [own = '', clone = ''] = steps.flatMap((step) => step.with?.path ?? []);
+    await symlink(join(root, 'deploy/examples', folder), join(workspace, own));
+    await symlink(root, join(workspace, clone));
+
+    const printOnly = { cwd: workspace, env: { ...process.env, MAKEFLAGS: 'n', GITHUB_WORKSPACE: workspace } };
+    const runs = steps.flatMap(({ run }) => run ?? []).map((run) => promisify(execFile)('sh', ['-c', run], printOnly));
+    const printed = (await Promise.all(runs)).map(({ stdout }) => stdout).join('');
+    await rm(workspace, { recursive: true });
+    expect(printed).toMatch(/^(go test|\S+python -m unittest) /m);
   });
 });

@@ -12,10 +12,16 @@ export const elsewhere: Readonly<Record<string, Readonly<Record<string, Elsewher
     'make test': { testedBy: 'test/end-to-end/conformance-go.long.test.ts' },
     kubectl: { testedBy: 'test/support/provider-account.ts' },
     export: { testedBy: 'test/support/provider-account.ts' },
+    docker: {
+      notRun: 'the tests have no container engine; deploy/examples.test.ts looks for the files that are copied',
+    },
     'go run': { testedBy: 'test/end-to-end/conformance-go.long.test.ts' },
   },
   'deploy/examples/python-provider/README.md': {
     'make test': { testedBy: 'test/end-to-end/conformance-python.test.ts' },
+    docker: {
+      notRun: 'the tests have no container engine; deploy/examples.test.ts looks for the files that are copied',
+    },
     'python3 -m venv': { testedBy: 'test/support/python-provider.ts' },
     '/tmp/python-provider/bin/pip': { testedBy: 'test/support/python-provider.ts' },
     kubectl: { testedBy: 'test/support/provider-account.ts' },

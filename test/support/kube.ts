@@ -1,4 +1,4 @@
-import type { KubeObject } from '../../api/objects.ts';
+import { defineResource, type KubeObject, type NewObject } from '../../api/objects.ts';
 import { createKubeClient, type KubeClient, type KubeClientOptions } from '../../kube/client.ts';
 import { type KubeconfigAccess, loadKubeconfig } from '../../kube/config.ts';
 import { namespaces } from '../../kube/core.ts';
@@ -36,6 +36,23 @@ export function patient(client: KubeClient): KubeClient {
 export async function newNamespace(client: KubeClient): Promise<string> {
   const namespace = await client.create(namespaces, { metadata: { generateName: 'kube-test-' } });
   return namespace.metadata.name;
+}
+
+/** An object as a manifest has it. */
+export interface Manifest extends KubeObject {
+  readonly apiVersion: string;
+  readonly kind: string;
+}
+
+const plurals: Readonly<Record<string, string>> = { NetworkPolicy: 'networkpolicies' };
+
+/** Has the API server judge an object as if it were created; it refuses fields that it does not know. */
+export async function judgeObject(client: KubeClient, { apiVersion, kind, ...object }: Manifest): Promise<void> {
+  const [version = '', group = ''] = apiVersion.split('/').toReversed();
+  const plural = plurals[kind] ?? `${kind.toLowerCase()}s`;
+  const isNamespaced = object.metadata.namespace !== undefined;
+  const resource = defineResource<KubeObject>({ group, version, plural, kind, namespaced: isNamespaced });
+  await client.create(resource, object as NewObject<KubeObject>, { dryRun: 'All', fieldValidation: 'Strict' });
 }
 
 /** A logger that keeps its lines. */
