@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client, ConnectionLike } from '@temporalio/client';
 import { searchAttributes } from '../api/names.ts';
-import { grpcCodeOf, grpcCodes } from './connection.ts';
+import { grpcCodeOf, grpcCodes, reasonOf } from './connection.ts';
 
 const names = Object.values(searchAttributes);
 /** Number of the type Keyword in Temporal's API. */
@@ -56,7 +56,14 @@ async function addMissing({ operatorService }: ConnectionLike, namespace: string
     const missing = names.filter((name) => customAttributes[name] === undefined);
     if (missing.length === 0) return;
     const wanted = Object.fromEntries(missing.map((name) => [name, keyword]));
-    await operatorService.addSearchAttributes({ namespace, searchAttributes: wanted });
+    await operatorService.addSearchAttributes({ namespace, searchAttributes: wanted }).catch((cause: unknown) => {
+      if (grpcCodeOf(cause) !== grpcCodes.invalidArgument) throw cause;
+      throw new Error(
+        `the Temporal namespace '${namespace}' does not take the search attributes ${missing.join(', ')} (${reasonOf(cause)}): ` +
+          'remove those that nobody uses, or give another namespace with --temporal-namespace',
+        { cause },
+      );
+    });
   } catch (error) {
     // Another process may have been faster. Where they may not be listed, as on Temporal Cloud, they may still be used.
     if (!ignored.has(grpcCodeOf(error))) throw error;

@@ -70,4 +70,19 @@ describe('ensureSearchAttributes', () => {
       `MillwrightPhase in the Temporal namespace '${namespace}' must be of type Keyword: remove the attributes of another type`,
     );
   });
+
+  it('says what a namespace lacks that has no room for them', async () => {
+    const namespace = await newNamespace();
+    const ofOthers = Object.fromEntries([1, 2, 3, 4, 5].map((number) => [`Other${number}`, keyword]));
+    await connection.operatorService.addSearchAttributes({
+      namespace,
+      searchAttributes: { ...ofOthers, [searchAttributes.phase]: keyword },
+    });
+
+    await expect(ensureSearchAttributes(connection, namespace)).rejects.toThrow(
+      `the Temporal namespace '${namespace}' does not take the search attributes MillwrightInstallation, MillwrightProvider, ` +
+        'MillwrightDeployment, MillwrightRevision, MillwrightBlockedOn (Unable to create search attributes: cannot have more than 10 ' +
+        'search attribute of type Keyword.): remove those that nobody uses, or give another namespace with --temporal-namespace',
+    );
+  });
 });
