@@ -1,10 +1,14 @@
 /** What would cost many VMs, or is judged by Machines that are not as they were, waits for a person. */
+import { readFileSync } from 'node:fs';
 import { mkdtemp, rm } from 'node:fs/promises';
 import { hostname, tmpdir, userInfo } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, describe, expect, it } from '@jest/globals';
+import { parse } from 'yaml';
 import { machineClasses, machines } from '../../api/gardener/resources.ts';
 import { names as ownNames } from '../../api/names.ts';
+import { root } from '../../deploy/generators/root.ts';
+import type { KubeClient } from '../../kube/client.ts';
 import { events, namespaces, secrets } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { findLastSweep } from '../../temporal/past-sweeps.ts';
@@ -56,6 +60,13 @@ async function loseMachines({ control, machines: list, namespace }: Installation
       return true;
     });
   }
+}
+
+/** The Machine of docs/how-to/orphan-sweep.md. @param values by placeholder */
+function documented(values: Readonly<Record<string, string | undefined>>): Parameters<KubeClient['create']>[1] {
+  const page = readFileSync(`${root}docs/how-to/orphan-sweep.md`, 'utf8');
+  const [, manifest = ''] = /^```yaml\n([^]*?)^```/m.exec(page) ?? [];
+  return parse(manifest.replaceAll(/<([a-zA-Z ]+)>/g, (_, name: string) => values[name] ?? ''));
 }
 
 describe('many orphans', () => {
@@ -222,6 +233,30 @@ describe('Machines that are missing', () => {
     expect(output).toContain('1 deleted; the others wait for approval');
     expect(output).not.toContain(late);
     expect(await vmIds(millwright)).toEqual(healthy);
+  });
+
+  it('[mcm 89 partly] [invariant 4] have their VMs and Nodes again when they are created as the documentation says', async () => {
+    millwright = await startInstallation({ flags: quickSweeps });
+    const { cloud, control, namespace } = millwright;
+    const name = `again-${namespace}`;
+    const ref = await millwright.createMachine(name);
+    const { spec } = await millwright.untilPhase(ref, 'Running');
+    await loseMachines(millwright, name);
+    await untilOld(millwright);
+    expect((await heldSweep(millwright)).output).toContain(
+      `1 orphan may be healthy (${name}: its Node ${name} is Ready`,
+    );
+
+    const values = { namespace, machine: name, class: 'small', 'provider ID': spec?.providerID };
+    await control.create(machines, documented(values));
+
+    const { metadata } = await millwright.untilPhase({ namespace, name }, 'Running');
+    expect([metadata.labels?.node, metadata.uid === ref.uid]).toEqual([name, false]);
+    const { report } = await approve(millwright, ...(await vmIds(millwright)));
+    expect(report?.groups[0]).toMatchObject({ deleted: { count: 0 }, failedCount: 0 });
+    await millwright.remove({ namespace, name });
+    expect(await cloud.stats()).toMatchObject({ vmsEver: 1, vmsNow: 0 });
+    expect(await millwright.nodes()).toEqual([]);
   });
 
   it('[mcm 89 partly] [invariant 4] cost no VM when the Machines of another namespace are asked', async () => {

@@ -104,10 +104,15 @@ export function nodeNameOf({ machine, node }: MachineState): string | undefined 
   return machine.nodeName ?? (node.state === 'present' ? node.name : undefined);
 }
 
-/** Stores the name of a Node that was matched by its provider ID, unless the Machine names it. */
-export async function nameNode(state: MachineState): Promise<void> {
+/** Whether a Machine that has joined names its VM and no Node, and none was found by the VM. */
+export function isNodeUnnamed(state: MachineState): boolean {
+  const { stage, providerID } = state.machine;
+  return stage === 'unhealthy' && providerID !== undefined && nodeNameOf(state) === undefined;
+}
+
+/** Stores the name of the Node, by default of one that was matched by its provider ID, unless the Machine names it. */
+export async function nameNode(state: MachineState, nodeName = nodeNameOf(state)): Promise<void> {
   const { nodeName: known, providerID } = state.machine;
-  const nodeName = nodeNameOf(state);
   if (known !== undefined || nodeName === undefined || providerID === undefined) return;
   const step = () => kubernetesSteps.storeIdentity(state.ref, state.machine, { providerID, nodeName });
   const machine = await untilAnswered(state, 'storing the name of the node', step);

@@ -150,6 +150,55 @@ it('a Node that says that its machine goes is uncordoned while the Machine stays
   await workflow().terminate();
 });
 
+describe('a Machine that names its VM and no Node', () => {
+  /** As it is created again by hand. The Node is found as soon as the Machine names it. */
+  async function startUnnamed(change: object = {}): Promise<void> {
+    cluster.after = (step) => {
+      if (step === 'storeIdentity' && cluster.machine.nodeName !== undefined) registerNode();
+    };
+    touch({ managed: true, finalizers: ['ours'], providerID, ...change });
+    await start();
+  }
+
+  it.each([
+    ['was restored without status', {}],
+    ['has lost the name while it was Running', { stage: 'running' }],
+  ])('gets the name from the cloud where it %s, and runs again', async (_, change) => {
+    await startUnnamed(change);
+    await advanceUntil(() => cluster.machine.stage === 'running');
+
+    expect(cluster.machine).toMatchObject({ providerID, nodeName });
+    expect(cloud.asked).toMatchObject([{ mustExist: true, providerID }]);
+    await workflow().terminate();
+  });
+
+  it.each<[string, typeof cloud.ensureVm]>([
+    ['says that there is no VM', () => refuse('NotFound')],
+    ['does not say its name', () => ({ state: 'running', providerID, addresses: [] })],
+    ['names another VM', () => ({ ...vm, providerID: 'played:///vm-2' })],
+  ])('says what helps while the cloud %s, which is asked with growing pauses', async (_, ensureVm) => {
+    cloud.ensureVm = ensureVm;
+    await startUnnamed();
+    await advanceUntil(async () => (await described()).doing === 'watching an unhealthy node');
+    await advance(60 * 60_000);
+
+    expect([cluster.machine.nodeName, cloud.asked.length > 20, cloud.asked.length < 40]).toEqual([
+      undefined,
+      true,
+      true,
+    ]);
+    expect((await described()).unblock).toMatch(
+      /^See in the cloud whether VM played:\/\/\/vm-1 is there and runs. If it does, /,
+    );
+    expect((await described()).unblock).toContain('name its node on the Machine');
+
+    cloud.ensureVm = () => vm;
+    await workflow().signal(retryNowSignal);
+    await advanceUntil(() => cluster.machine.stage === 'running');
+    await workflow().terminate();
+  });
+});
+
 describe('the Node of a machine in creation', () => {
   it('joins as soon as the cloud is asked about the VM again', async () => {
     await startUnconfirmed({ stage: 'joining' });

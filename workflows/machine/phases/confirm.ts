@@ -9,8 +9,8 @@ import { vmOf } from '../../../api/provider-id.ts';
 import type { Failure } from '../../calls/failure.ts';
 import { ensureVm } from '../../calls/provider.ts';
 import { kubernetes } from '../kubernetes.ts';
-import { objectionTo, standing, uncordon } from '../node.ts';
-import { done, type PhaseOutcome, retryPauseMs } from '../outcome.ts';
+import { isNodeUnnamed, nameNode, objectionTo, standing, uncordon } from '../node.ts';
+import { done, firstPollIntervalMs, nextPollIntervalMs, type PhaseOutcome, retryPauseMs } from '../outcome.ts';
 import { show } from '../progress.ts';
 import { report } from '../report.ts';
 import type { MachineState, NodeQuestion } from '../state.ts';
@@ -26,9 +26,23 @@ export const longestQuestionMs = 10 * 60_000;
  * anyway. A Machine that stays goes on while the cloud does not say whose the Node is.
  */
 export async function confirm(state: MachineState): Promise<PhaseOutcome> {
+  await askForNodeName(state);
   await settle(state);
   await uncordonLeft(state);
   return done;
+}
+
+/** A Machine that was created again, or edited, may name its VM and no Node: the cloud may know what that is called. */
+async function askForNodeName(state: MachineState): Promise<void> {
+  if (!isNodeUnnamed(state) || Date.now() < state.nextPollMs || !patched('node-name-from-the-cloud')) return;
+  const answer = await askCloud(state);
+  const { providerID = '' } = state.machine;
+  state.pollIntervalMs = Math.max(nextPollIntervalMs(state.pollIntervalMs), firstPollIntervalMs);
+  state.nextPollMs = Date.now() + state.pollIntervalMs;
+  if ('code' in answer || answer.nodeName === undefined || vmOf(answer.providerID) !== vmOf(providerID)) return;
+  noteNames(state, answer);
+  await nameNode(state, answer.nodeName);
+  state.stale = true; // its Node has not been looked for
 }
 
 /** A Machine that was lost while it was being deleted, and created again, has a Node that says that it goes. */

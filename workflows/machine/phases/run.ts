@@ -2,7 +2,7 @@
 import { patched } from '@temporalio/workflow';
 import { sameConditions, stageByNode } from '../../../api/attention.ts';
 import type { MachineStage } from '../../../api/model/machine.ts';
-import { isOutdated, isSyncHeld, lackOf, objectionTo, syncNode } from '../node.ts';
+import { isNodeUnnamed, isOutdated, isSyncHeld, lackOf, objectionTo, syncNode } from '../node.ts';
 import { again, type PhaseOutcome, waitFor } from '../outcome.ts';
 import { type Activity, showWait } from '../progress.ts';
 import { held, heldUntilMs, isHeld, isMaintenanceHeld, showTry } from '../repeats.ts';
@@ -85,15 +85,16 @@ function updating(state: MachineState): Activity {
 
 /**
  * The same wait, which also ends when a preservation or an in-place update is over, when the cloud is asked again whose
- * the Node is, and when a short run is to start.
+ * the Node is or what it is called, and when a short run is to start.
  */
 function orEarlier(state: MachineState, outcome: PhaseOutcome): PhaseOutcome {
-  const { shortRunAtMs, machine, nodeQuestion } = state;
+  const { shortRunAtMs, machine, nodeQuestion, nextPollMs } = state;
   const { preservedUntil = '', updateDueBy = '' } = machine;
   const askAgainMs = objectionTo(state) === undefined ? undefined : nodeQuestion?.untilMs;
   const timesMs = [Date.parse(preservedUntil), Date.parse(updateDueBy), askAgainMs ?? NaN];
   const dueMs = timesMs.filter((ms) => ms > Date.now());
-  const ends = [shortRunAtMs, ...dueMs].filter((each) => each !== undefined);
+  const askForNameMs = isNodeUnnamed(state) && patched('node-name-from-the-cloud') ? nextPollMs : undefined;
+  const ends = [shortRunAtMs, askForNameMs, ...dueMs].filter((each) => each !== undefined);
   if (outcome.kind !== 'wait' || ends.length === 0) return outcome;
   return waitFor(Math.min(outcome.timeoutMs ?? Number.POSITIVE_INFINITY, ...ends.map((each) => each - Date.now())));
 }

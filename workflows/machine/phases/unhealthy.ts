@@ -1,7 +1,7 @@
 /** Part of phase run: a machine whose Node is unhealthy for longer than its health timeout asks to be replaced. */
 import { stageByNode } from '../../../api/attention.ts';
 import { kubernetes } from '../kubernetes.ts';
-import { isNodeKept, unhealthyConditions } from '../node.ts';
+import { isNodeKept, isNodeUnnamed, unhealthyConditions } from '../node.ts';
 import { again, type PhaseOutcome, waitFor } from '../outcome.ts';
 import { type Activity, showWait } from '../progress.ts';
 import { report } from '../report.ts';
@@ -44,9 +44,10 @@ export function nodeText({ machine, node }: MachineState): string {
 export function watching(state: MachineState): Activity {
   const { machine, node } = state;
   const isOfOther = node.state === 'absent' && node.notOwn !== undefined;
+  const nameIt = ' If it does, name its node on the Machine: docs/how-to/orphan-sweep.md#restore-a-machine.';
   const cause = isOfOther
     ? 'If the provider ID or the node name of the Machine was edited, correct it: the Machine is Running again.'
-    : `See in the cloud whether VM ${machine.providerID} is there and runs.`;
+    : `See in the cloud whether VM ${machine.providerID} is there and runs.${isNodeUnnamed(state) ? nameIt : ''}`;
   return {
     doing: 'watching an unhealthy node',
     waitingFor: `node ${nodeText(state)} to become healthy`,
