@@ -63,8 +63,10 @@ export interface Timeline {
   readonly steps: readonly TimelineStep[];
   readonly calls: readonly TimelineCall[];
   readonly waits: readonly TimelineWait[];
-  /** The VM is deleted, and the Machine released. */
+  /** The Machine does not exist any more. */
   readonly isGone: boolean;
+  /** It was gone without its deletion: its VM may still be there. */
+  readonly isLost: boolean;
   /** metadata.deletionTimestamp of the Machine, RFC 3339; left out where it has not been deleted. */
   readonly deletedAt?: string;
 }
@@ -102,7 +104,9 @@ export function toTimeline(runs: readonly (readonly HistoryEvent[])[]): Timeline
   /** Calls that are not over, by the id of the event that has scheduled them. */
   const open = new Map<string, OpenCall>();
   const waits: (TimelineWait & { end?: string })[] = [];
+  let isReleased = false;
   let isGone = false;
+  let isLost = false;
   let hasDrained = false;
   let deletedAt: string | undefined;
   let isDeletedWithNode = false;
@@ -110,7 +114,7 @@ export function toTimeline(runs: readonly (readonly HistoryEvent[])[]): Timeline
   function enter(step: LifeStep, at: string): void {
     const last = steps.at(-1);
     if (last?.step === step) return;
-    if (last !== undefined) last.end = at;
+    if (last !== undefined && !isGone) last.end = at;
     steps.push({ step, start: at, failures: [], blockedOn: [], signals: [] });
   }
 
@@ -158,7 +162,9 @@ export function toTimeline(runs: readonly (readonly HistoryEvent[])[]): Timeline
         const [, seen] = payloadsOf(attributes['input']);
         const stage = stageIn(seen) ?? 'new';
         deletedAt ??= deletedAtIn(seen);
-        if (steps.length === 0) enter(stepOfStage[stage] ?? 'validate', at);
+        if (steps.length === 0 || isLost) enter(stepOfStage[stage] ?? 'validate', at);
+        isGone = isReleased;
+        isLost = false;
         endRun(at);
         enterWait(blockerIn(attributes['searchAttributes']) ?? '', at);
         break;
@@ -181,7 +187,8 @@ export function toTimeline(runs: readonly (readonly HistoryEvent[])[]): Timeline
           (step === 'validate' && steps.length > 0) || (step === 'drain' && steps.at(-1)?.step === 'delete');
         if (step !== undefined && !isBack) enter(step, at);
         const { activity_type: activity } = event.markerRecordedEventAttributes?.details.data?.payloads[0]?.json ?? {};
-        isGone ||= activity === 'tearDown' && result === true;
+        isReleased ||= activity === 'tearDown' && result === true;
+        isLost ||= activity === 'noteLostMachine' && !isReleased;
         isDeletedWithNode ||= activity === 'deleteMachine' && deletedAt === undefined;
         deletedAt ??= deletedAtIn(result);
         if (attributes['failure'] !== undefined) note(readFailure(attributes['failure']));
@@ -233,14 +240,14 @@ export function toTimeline(runs: readonly (readonly HistoryEvent[])[]): Timeline
         break;
       case 'WORKFLOW_EXECUTION_COMPLETED': {
         enterWait('', at);
-        if (!isGone) break;
-        enterDeletion(at);
+        if (isReleased) enterDeletion(at);
         steps.at(-1)!.end = at;
+        isGone = true;
         break;
       }
     }
   }
-  const timeline = { steps, calls, waits, isGone, ...(deletedAt !== undefined && { deletedAt }) };
+  const timeline = { steps, calls, waits, isGone, isLost, ...(deletedAt !== undefined && { deletedAt }) };
   return isDeletedWithNode ? withCause(timeline, 'somebody deleted its Node') : timeline;
 }
 

@@ -55,7 +55,7 @@ describe('the life of a machine', () => {
       { activity: 'ensureVm', start: at(40), attempts: 1 },
     ],
     waits: [{ blockedOn: 'CloudCapacity', start: at(2), end: at(50) }],
-    ...{ isGone: false, omittedRuns: 0 },
+    ...{ isGone: false, isLost: false, omittedRuns: 0 },
   };
 
   it('has each call in the step in which it began, and each wait in every step that it has lasted into', () => {
@@ -103,8 +103,9 @@ describe('the life of a machine', () => {
       ...{ ...none, start: at(i), end: at(i + 1) },
       step: i % 2 === 0 ? ('run' as const) : ('unhealthy' as const),
     }));
-    const life = toLife({ steps, calls: [], waits: [], isGone: true, omittedRuns: 0 }, msAt(1_000));
+    const life = toLife({ steps, calls: [], waits: [], isGone: true, isLost: true, omittedRuns: 0 }, msAt(1_000));
     expect([life.isLimited, life.steps.length, life.steps[0]?.start]).toEqual([true, maxSteps, at(5)]);
+    expect([life.isGone, life.isLost]).toEqual([true, true]);
     expect(toLife({ ...timeline, omittedRuns: 1 }, msAt(80)).isLimited).toBe(true);
   });
 });

@@ -43,6 +43,7 @@ export interface Life {
   /** How far apart, such as `10 s`. */
   readonly distance: string;
   readonly isGone: boolean;
+  readonly isLost: boolean;
   /** There were earlier steps. */
   readonly isLimited: boolean;
 }
@@ -138,6 +139,7 @@ export function toLife(timeline: Timeline & { readonly omittedRuns: number }, no
     lines: linesOf(stretches, distanceMs, scale),
     distance: durationText(distanceMs),
     isGone: timeline.isGone,
+    isLost: timeline.isLost,
     isLimited: timeline.omittedRuns > 0 || steps.length < timeline.steps.length,
   };
 }

@@ -94,6 +94,44 @@ describe('the timeline of a machine', () => {
     expect(toTimeline([events.slice(0, atCall)]).calls[0]).not.toHaveProperty('end');
   });
 
+  it('ends when the Machine has vanished, and says that it was lost', () => {
+    const events = eventsOf('vanished', 'machine-1.json');
+    const { steps, isGone, isLost } = toTimeline([events]);
+    expect([isGone, isLost, steps.map(({ step }) => step)]).toEqual([
+      true,
+      true,
+      ['validate', 'provision', 'join', 'run'],
+    ]);
+    expect(steps.at(-1)?.end).toBe(new Date(events.at(-1)!.eventTime).toISOString());
+  });
+
+  it('ends in the drain of a machine that was lost in it', () => {
+    const drained = eventsOf('drain', 'machine-1.json');
+    const at = drained.findIndex((event) => JSON.stringify(event).includes('"drainNode"'));
+    const { steps, isGone, isLost } = toTimeline([
+      [...drained.slice(0, at), ...eventsOf('vanished', 'machine-1.json').slice(-2)],
+    ]);
+    expect([isGone, isLost, steps.at(-1)]).toMatchObject([true, true, { step: 'drain', end: expect.any(String) }]);
+  });
+
+  it('says of no deleted machine that it was lost, also if a late run has not found it', () => {
+    const runs = [eventsOf('killed-controllers', 'machine-1.json'), eventsOf('killed-controllers', 'machine-2.json')];
+    const { steps, isGone, isLost } = toTimeline(runs);
+    expect([isGone, isLost, steps]).toEqual([true, false, toTimeline(runs.slice(0, 1)).steps.with(-1, steps.at(-1)!)]);
+  });
+
+  it('goes on where a restore has brought a lost machine back', () => {
+    const { steps, isGone, isLost } = toTimeline([
+      eventsOf('vanished', 'machine-1.json'),
+      eventsOf('scale', 'machine-1.json').slice(0, 5),
+    ]);
+    expect([isGone, isLost]).toEqual([false, false]);
+    expect(steps.slice(-2).map(({ step, end }) => [step, end !== undefined])).toEqual([
+      ['run', true],
+      ['validate', false],
+    ]);
+  });
+
   it('goes on from one run to the next', () => {
     const events = eventsOf('scale', 'machine-1.json');
     const [started] = events;

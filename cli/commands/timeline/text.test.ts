@@ -19,12 +19,27 @@ describe('timeline', () => {
       { ...none, step: 'delete', cause: 'scale-down of MachineSet lone', start: '2026-11-23T10:00:35Z' },
     ] as const;
 
-    expect(timelineText({ steps, isGone: false }, Date.parse('2026-11-23T10:01:15.3Z')).split('\n')).toEqual([
+    expect(
+      timelineText({ steps, isGone: false, isLost: false }, Date.parse('2026-11-23T10:01:15.3Z')).split('\n'),
+    ).toEqual([
       'START                 TOOK         STEP       NOTES',
       '2026-11-23T10:00:00Z  0.1 s        validate',
       '2026-11-23T10:00:00Z  34 s         provision  ResourceExhausted 3 times: no capacity in zone a; blocked on CloudCapacity; signals retryNow',
       '2026-11-23T10:00:34Z  0.7 s        join',
       '2026-11-23T10:00:35Z  40 s so far  delete     scale-down of MachineSet lone',
     ]);
+  });
+
+  it.each([
+    [false, '2026-11-23T10:00:01Z         gone'],
+    [true, '2026-11-23T10:00:01Z         lost  it was gone without its deletion: its VM may still be there'],
+  ])('ends with the end of the machine, lost: %s', (isLost, last) => {
+    const step = { step: 'run', start: '2026-11-23T10:00:00Z', end: '2026-11-23T10:00:01Z' } as const;
+    const none = { failures: [], blockedOn: [], signals: [] };
+    expect(
+      timelineText({ steps: [{ ...step, ...none }], isGone: true, isLost }, 0)
+        .split('\n')
+        .at(-1),
+    ).toBe(last);
   });
 });

@@ -3,10 +3,14 @@ import { columns } from '../../columns.ts';
 import { secondsOf, tookText } from '../../duration-text.ts';
 
 /** A timeline as a table. @param nowMs ms since the epoch: the end of the step that is not over */
-export function timelineText({ steps, isGone }: Pick<Timeline, 'steps' | 'isGone'>, nowMs: number): string {
+export function timelineText(
+  { steps, isGone, isLost }: Pick<Timeline, 'steps' | 'isGone' | 'isLost'>,
+  nowMs: number,
+): string {
   const rows = steps.map((step) => [secondsOf(step.start), tookText(step, nowMs), step.step, notesOf(step).join('; ')]);
   const last = steps.at(-1)?.end;
-  const gone = isGone && last !== undefined ? [[secondsOf(last), '', 'gone', '']] : [];
+  const end = isLost ? ['lost', 'it was gone without its deletion: its VM may still be there'] : ['gone', ''];
+  const gone = isGone && last !== undefined ? [[secondsOf(last), '', ...end]] : [];
   return columns([['START', 'TOOK', 'STEP', 'NOTES'], ...rows, ...gone]).join('\n');
 }
 

@@ -2,7 +2,7 @@
 import { make, place, timeOf } from './dom.js';
 
 /** @returns {any[]} elements */
-export function drawLife({ steps, lines, distance, isGone, isLimited }) {
+export function drawLife({ steps, lines, distance, isGone, isLost, isLimited }) {
   const isCut = steps.some((step) => step.isCut);
   const captions = [
     `Lines are ${distance} apart.`,
@@ -11,7 +11,10 @@ export function drawLife({ steps, lines, distance, isGone, isLimited }) {
     isLimited && 'Earlier steps are not drawn.',
   ];
   const rows = steps.map((step, i) => drawStep(step, steps[i - 1], lines));
-  const end = isGone ? [make('p', {}, 'The VM is deleted, and the Machine gone.')] : [];
+  const ends = isLost
+    ? 'The Machine was gone without its deletion: its VM may still be there.'
+    : 'The VM is deleted, and the Machine gone.';
+  const end = isGone ? [make('p', {}, ends)] : [];
   const caption = make('p', { className: 'caption' }, captions.filter(Boolean).join(' '));
   return [make('h3', {}, 'Life'), caption, make('ol', { id: 'life' }, ...rows), ...end];
 }
