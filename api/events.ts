@@ -138,6 +138,10 @@ export const sourceEvents = {
     type: 'Warning',
     when: 'The finalizer of a deleted class was removed although its cloud could not be listed. This is safe, because all its Machines were deleted with their VMs.',
   },
+  MachineLost: {
+    type: 'Warning',
+    when: 'A Machine of the class is gone without its deletion: somebody has removed its finalizers, or a backup was restored. Its VM may still be there; the note names both. The next sweep looks for it, and waits for approval if it [may be healthy](../how-to/orphan-sweep.md#the-brake). To keep the VM, [restore the Machine](../how-to/orphan-sweep.md#restore-a-machine).',
+  },
   OrphansHeld: {
     type: 'Warning',
     when: 'A sweep waits until a person approves the deletion of orphans. The note says how many, why, and which command names the orphans.',

@@ -123,6 +123,34 @@ function disturbed(happen: () => Promise<unknown>): KubeClient {
   };
 }
 
+describe('noteLostMachine', () => {
+  it('notes the time on the class, and records an Event that names the Machine and its VM', async () => {
+    const { metadata } = await client.create(machineClasses, {
+      ...{ metadata: { namespace, name: `class-${newName()}` }, provider: 'simulated', providerSpec: {} },
+    });
+    const ref = { dialect: 'gardener', namespace, name: newName(), uid: 'gone' };
+    await activities.noteLostMachine(ref, metadata.name, { providerID: 'x:///vm-1' });
+
+    const { metadata: noted } = await client.get(machineClasses, { namespace, name: metadata.name });
+    expect(Date.parse(noted.annotations?.[names.lostMachine] ?? '')).toBeCloseTo(Date.now(), -5);
+    const recorded = events.filter(({ regarding }) => regarding.uid === metadata.uid);
+    expect(recorded).toMatchObject([{ type: 'Warning', reason: 'MachineLost', regarding: { kind: 'MachineClass' } }]);
+    expect(recorded[0]?.note).toBe(
+      `Machine ${ref.name} is gone without its deletion, and its VM x:///vm-1 may still be there: ` +
+        `the next sweep looks for it, and \`millwright sweep -n ${namespace}\` at once`,
+    );
+  });
+
+  it('records no Event without what was lost, and none for a class that is gone', async () => {
+    const before = events.length;
+    const ref = { dialect: 'gardener', namespace, name: newName(), uid: 'gone' };
+    await activities.noteLostMachine(ref, 'small');
+    await activities.noteLostMachine(ref, 'gone', {});
+
+    expect(events).toHaveLength(before);
+  });
+});
+
 describe('observeMachine', () => {
   it('reads the Machine and its Node', async () => {
     const node = await newNode({}, [ready]);

@@ -7,7 +7,7 @@ import { asyncLocalStorage } from '@temporalio/activity';
 import { stageByNode } from '../../api/attention.ts';
 import type { MachineIdentityChange } from '../../api/dialect.ts';
 import { dialectOf } from '../../api/dialects.ts';
-import { type MachineEvent, machineEvents } from '../../api/events.ts';
+import { type MachineEvent, machineEvents, type SourceEvent, sourceEvents } from '../../api/events.ts';
 import type {
   MachineLimits,
   MachineObservation,
@@ -423,12 +423,30 @@ export function createMachineActivities(deps: MachineDeps) {
       };
     },
 
-    /** Notes on the source that a Machine of it is gone, and that its VM may not be. */
-    async noteLostMachine({ dialect, namespace }: ObjectRef, source: string): Promise<true> {
+    /**
+     * Notes on the source that a Machine of it is gone, and that its VM may not be.
+     * @param lost what it said last, for an Event; left out: it may have been deleted by an earlier run
+     */
+    async noteLostMachine(
+      { dialect, namespace, name }: ObjectRef,
+      source: string,
+      lost?: Pick<MachineSnapshot, 'providerID'>,
+    ): Promise<true> {
       const { source: resource } = dialectOf(dialect).kinds;
       if (resource === undefined) return true;
+      const key = { namespace, name: source };
       const patch = mergePatch({ metadata: { annotations: { [names.lostMachine]: new Date().toISOString() } } });
-      await orNull(() => control.patch(resource, { namespace, name: source }, patch, localRequest()));
+      const noted = await orNull(() => control.patch(resource, key, patch, localRequest()));
+      if (noted === null || lost === undefined) return true;
+      const { providerID: vm } = lost;
+      const reason: SourceEvent = 'MachineLost';
+      events.record({
+        ...{ type: sourceEvents[reason].type, reason, action: reason },
+        regarding: referenceTo(resource, { ...key, uid: noted.metadata.uid }),
+        note:
+          `Machine ${name} is gone without its deletion, and its VM ${vm === undefined ? '' : `${vm} `}may still be there: ` +
+          `the next sweep looks for it, and \`millwright sweep -n ${namespace}\` at once`,
+      });
       return true;
     },
 

@@ -84,6 +84,8 @@ interface Cluster {
   replacements: number;
   /** Names of the Nodes that were deleted. */
   removedNodes: string[];
+  /** What was recorded of the loss of the Machine. */
+  losses: Parameters<MachineActivities['noteLostMachine']>[2][];
   /** What was reported with a Node. */
   synced: MachineReport[];
   written: MachineReport[];
@@ -328,6 +330,7 @@ function newCluster(nowMs: number): Cluster {
     placeProblem: undefined,
     replacements: 0,
     removedNodes: [],
+    losses: [],
     synced: [],
     written: [],
   };
@@ -498,7 +501,10 @@ function playCluster(
       cluster.node = node;
       return true;
     }),
-    noteLostMachine: noted('noteLostMachine', () => true),
+    noteLostMachine: noted('noteLostMachine', (_ref, _source, lost) => {
+      cluster.losses.push(lost);
+      return true;
+    }),
     viewOutage: noted('viewOutage', () => ({ outage: null })),
     markInterrupted: noted('markInterrupted', (_ref, _machine, reason) => {
       if (cluster.node.state === 'present' && !cluster.drops.includes('node.interruption'))

@@ -169,8 +169,21 @@ describe('a machine that somebody else lets go', () => {
     else await start();
     await workflow().result();
 
-    expect(cluster.steps.filter((step) => step === 'noteLostMachine')).toHaveLength(notes);
+    expect(cluster.losses).toEqual(Array.from({ length: notes }, () => ({ providerID: vm.providerID })));
     expect(cloud.deletions).toEqual([]);
+  });
+
+  it('gets no Event from a run that has never read it: an earlier run may have deleted it', async () => {
+    touch({ managed: true, finalizers: ['ours'], stage: 'deleting', deletingSince: time(), providerID: vm.providerID });
+    cluster.isGone = true;
+    cluster.before = () => {
+      cluster.before = () => undefined;
+      return observe(); // the signal that has started it
+    };
+    await start();
+    await workflow().result();
+
+    expect(cluster.losses).toEqual([undefined]);
   });
 });
 

@@ -83,8 +83,10 @@ export async function machine(ref: ObjectRef, seen?: MachineObservation, persist
  * restored. Nobody has made sure that its VM is gone, so its source has to stay until a sweep has looked. User data
  * that was made for it alone is of no use any more.
  */
-async function noteLoss({ ref, machine: { source }, creation, mayHaveUserData, wasRead }: MachineState): Promise<void> {
-  if (source !== '' && mayHaveVm(creation)) await tryOnce(() => kubernetes.noteLostMachine(ref, source));
+async function noteLoss({ ref, machine, creation, mayHaveUserData, wasRead }: MachineState): Promise<void> {
+  const { source, providerID } = machine;
+  const lost = wasRead ? { ...(providerID !== undefined && { providerID }) } : undefined; // else it may have been deleted
+  if (source !== '' && mayHaveVm(creation)) await tryOnce(() => kubernetes.noteLostMachine(ref, source, lost));
   if (wasRead && mayHaveUserData && patched('user-data-of-a-lost-machine'))
     await tryOnce(() => kubernetes.removeUserData(ref));
 }
