@@ -14,6 +14,7 @@ import type { Installation } from './workflows.ts';
 /** The last sweep that has completed. */
 export interface LastSweep {
   /** ms since the epoch. */
+  readonly startedMs: number;
   readonly completedMs: number;
   /** Sources that it could not list. */
   readonly unlisted: number;
@@ -28,7 +29,7 @@ export async function findLastSweep({ client, name }: Installation): Promise<Las
   if (last === undefined) return undefined;
   const { report, closedAt } = last;
   const unlisted = report.groups.filter(({ error }) => error !== undefined).flatMap(({ sources }) => sources).length;
-  return { completedMs: Date.parse(closedAt), unlisted };
+  return { startedMs: Date.parse(report.startedAt), completedMs: Date.parse(closedAt), unlisted };
 }
 
 const ofInstallation = (name: string) => `${searchAttributes.installation} = '${name}'`;

@@ -65,13 +65,20 @@ export async function ensureSweepSchedule(
   if (last !== undefined) await nudge(to.client, last.action.workflow.workflowId);
 }
 
+/** The Schedule of sweeps, as far as people have to know it. */
+export interface SweepState {
+  readonly paused: boolean;
+  /** Why, as who has paused it says. */
+  readonly note?: string | undefined;
+  /** When it starts a sweep next; left out: it starts none. */
+  readonly next?: Date | undefined;
+}
+
 /** Whether the Schedule of an installation is paused, and who says why; undefined: there is none. */
-export async function findSweepState(
-  client: Client,
-  installation: string,
-): Promise<ScheduleDescription['state'] | undefined> {
+export async function findSweepState(client: Client, installation: string): Promise<SweepState | undefined> {
   try {
-    return (await client.schedule.getHandle(sweepScheduleId(installation)).describe()).state;
+    const { state, info } = await client.schedule.getHandle(sweepScheduleId(installation)).describe();
+    return { paused: state.paused, note: state.note, next: state.paused ? undefined : info.nextActionTimes[0] };
   } catch (error) {
     if (error instanceof ScheduleNotFoundError) return undefined;
     throw error;

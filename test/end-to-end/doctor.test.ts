@@ -5,11 +5,15 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
 import { parse, stringify } from 'yaml';
-import { machineSets } from '../../api/gardener/resources.ts';
+import { machineClasses, machineSets } from '../../api/gardener/resources.ts';
+import { names } from '../../api/names.ts';
 import { freePort } from '../../deploy/local/ports.ts';
+import { mergePatch } from '../../kube/patch.ts';
+import { findLastSweep } from '../../temporal/past-sweeps.ts';
 import { sweepScheduleId } from '../../temporal/schedules.ts';
 import { fromSetup, type Installation, startInstallation } from '../support/installation.ts';
 import { startProcess } from '../support/millwright.ts';
+import { startSweep } from '../support/sweeps.ts';
 import { connectTemporal } from '../support/temporal.ts';
 import { until } from '../support/until.ts';
 
@@ -142,6 +146,20 @@ describe('millwright doctor', () => {
         message: expect.stringContaining('restoring etcd'),
       }),
     );
+  });
+
+  it('warns of a Machine that was lost until a sweep has looked for its VM', async () => {
+    const { control, namespace, temporal } = millwright;
+    const annotations = { [names.lostMachine]: new Date().toISOString() };
+    await control.patch(machineClasses, { namespace, name: 'small' }, mergePatch({ metadata: { annotations } }));
+    const lost = async () => (await findings()).found.filter(({ subject }) => subject === 'lost machines');
+
+    expect(await lost()).toMatchObject([
+      { state: 'warning', message: expect.stringMatching(/class small .*the next sweep starts at 2\d/) },
+    ]);
+    await startSweep(millwright).exited;
+    await until('Temporal lists it', async (see) => see(await findLastSweep({ client: temporal, name: namespace })));
+    expect(await lost()).toEqual([]);
   });
 
   it('names a set whose deployment does not exist, and none of another controller', async () => {

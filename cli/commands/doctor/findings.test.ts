@@ -6,6 +6,7 @@ import {
   clockFinding,
   codecFindings,
   findingsText,
+  lostFinding,
   ownersFinding,
   providerFinding,
   type Right,
@@ -67,6 +68,13 @@ it.each([
   [{ paused: true, note: 'restoring etcd' }, 'warning'],
 ] as const)('judges the Schedule of sweeps: %j', (schedule, state) => {
   expect(sweepFinding(schedule, 'a/orphan-sweep', 'default').state).toBe(state);
+});
+
+it.each([
+  [['a'], undefined, /^a Machine of class a may be gone .*: the Schedule starts no sweep$/],
+  [['a', 'b'], new Date(0), /of classes a, b may be gone .*: the next sweep starts at 1970-01-01T00:00:00.000Z$/],
+])('warns of a Machine that was lost, with the time of the next sweep: %j', (lost, next, message) => {
+  expect(lostFinding(lost, next)).toMatchObject({ state: 'warning', message: expect.stringMatching(message) });
 });
 
 it('counts a process that has polled within a poll and a bit', () => {

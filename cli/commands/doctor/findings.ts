@@ -266,6 +266,21 @@ export function sweepFinding(
   };
 }
 
+/**
+ * @param lost names of the classes that have lost a Machine since the start of the last sweep that has completed
+ * @param next when the Schedule starts a sweep; undefined: it starts none
+ */
+export function lostFinding(lost: readonly string[], next: Date | undefined): Finding {
+  const of = `${lost.length === 1 ? 'class' : 'classes'} ${lost.join(', ')}`;
+  const when = next === undefined ? 'the Schedule starts no sweep' : `the next sweep starts at ${next.toISOString()}`;
+  return {
+    subject: 'lost machines',
+    state: 'warning',
+    message: `a Machine of ${of} may be gone without its deletion, and its VM still be there: ${when}`,
+    fix: '`millwright sweep` looks for the VM now; to keep it, restore the Machine: docs/how-to/orphan-sweep.md#restore-a-machine',
+  };
+}
+
 /** Differences up to this are those of clocks in whole seconds and of slow answers, ms. */
 const harmlessSkewMs = 5_000;
 

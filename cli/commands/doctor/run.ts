@@ -1,7 +1,7 @@
 /** `millwright doctor`: looks at what an installation needs. Changes nothing. */
 import { Client, type Connection } from '@temporalio/client';
 import type { SweptSource } from '../../../api/model/sweep.ts';
-import { clusterRecordName, drainTaskQueue, providerTaskQueue } from '../../../api/names.ts';
+import { clusterRecordName, drainTaskQueue, names, providerTaskQueue } from '../../../api/names.ts';
 import { defineResource, type KubeObject, type Resource } from '../../../api/objects.ts';
 import {
   controlRules,
@@ -20,6 +20,7 @@ import { findOtherCluster } from '../../../kube/known-cluster.ts';
 import { controllersQueue } from '../../../temporal/clusters.ts';
 import { connectClient, reasonOf } from '../../../temporal/connection.ts';
 import { readKeyUse } from '../../../temporal/key-use.ts';
+import { findLastSweep } from '../../../temporal/past-sweeps.ts';
 import { providerNames } from '../../../temporal/providers.ts';
 import { findSweepState, sweepScheduleId } from '../../../temporal/schedules.ts';
 import { lackingSearchAttributes } from '../../../temporal/search-attributes.ts';
@@ -42,6 +43,7 @@ import {
   codecFindings,
   type Finding,
   findingsText,
+  lostFinding,
   ownersFinding,
   providerFinding,
   queueFinding,
@@ -90,6 +92,8 @@ async function find(options: DoctorOptions): Promise<Finding[]> {
     const inTarget = nodes && (await checkTarget(nodes, options));
     const known = control.client && nodes ? await checkKnown(nodes, control.client, options) : undefined;
     const inTemporal = temporal.server && (await checkQueues(temporal.server, options, sources));
+    const lost =
+      temporal.server && control.client && (await checkLost(control.client, temporal.server.connection, options));
     const ofCodec = temporal.server && (await checkCodec(temporal.server, options));
     const found = [
       inControl?.inNamespace,
@@ -101,6 +105,7 @@ async function find(options: DoctorOptions): Promise<Finding[]> {
       temporal.findings,
       ofCodec,
       inTemporal,
+      lost,
     ];
     return found.flatMap((findings) => findings ?? []);
   } finally {
@@ -393,6 +398,29 @@ async function checkCodec(
     return codecFindings(keys, await readKeyUse({ client, name }, maxOpen));
   } catch (error) {
     return [error instanceof UsageError ? problem(subject, error.message) : unchecked(subject, error)];
+  }
+}
+
+/** Classes that have lost a Machine which no sweep has looked for; nothing where there are none. */
+async function checkLost(control: KubeClient, connection: Connection, options: DoctorOptions): Promise<Finding[]> {
+  const { namespace, installation: name = namespace } = options;
+  const { source } = dialect.kinds;
+  if (source === undefined) return [];
+  try {
+    const { items } = await control.list(source, { namespace, failFast: true, metadataOnly: true });
+    const noted = items.flatMap(({ metadata }) => {
+      const at = metadata.annotations?.[names.lostMachine];
+      return at === undefined ? [] : [{ name: metadata.name, atMs: Date.parse(at) }];
+    });
+    if (noted.length === 0) return [];
+    const dataConverter = dataConverterOf(options);
+    const client = new Client({ connection, namespace: temporalServer(options).namespace, dataConverter });
+    const { startedMs = 0 } = (await findLastSweep({ client, name })) ?? {};
+    const lost = noted.filter(({ atMs }) => atMs > startedMs).map((each) => each.name);
+    return lost.length === 0 ? [] : [lostFinding(lost, (await findSweepState(client, name))?.next)];
+  } catch (error) {
+    if (isNotFound(error)) return []; // the CRDs are missing
+    return [unchecked('lost machines', error)];
   }
 }
 
