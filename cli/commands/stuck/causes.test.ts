@@ -1,5 +1,5 @@
 import { describe, expect, it } from '@jest/globals';
-import { blockers } from '../../../api/names.ts';
+import { blockers, throwsInReplayMark } from '../../../api/names.ts';
 import type { BlockedWorkflow } from '../../../temporal/blocked.ts';
 import { lacksKey } from '../../../temporal/codec.ts';
 import {
@@ -77,11 +77,19 @@ describe('what is stuck', () => {
       ['b', 'c'],
     ]);
     expect(groups.map(({ blocked: [first] }) => taskRemedy(first, failures.get(first.workflowId)?.problem))).toEqual([
-      expect.stringMatching(/^Install a version of Millwright/),
-      expect.stringMatching(/^Nothing has to be done: its history and its code disagree/),
+      expect.stringMatching(/^The controllers do not end this run: go back to the version before/),
+      expect.stringMatching(/^The controllers end this run within some minutes/),
     ]);
     const locked = { problem: `${lacksKey} 'k'` };
     expect(taskRemedy({}, locked.problem)).toMatch(/^Give the workers the key/);
+  });
+
+  it.each([
+    ['an exception of the code', {}, 'a mistake in validate'],
+    ['an exception in a replay, which the next run may throw as well', {}, `${throwsInReplayMark}: TypeError: no`],
+    ['a task that nobody answers, as of code that never ends', { isBroken: true as const }, undefined],
+  ])('gives the command that goes back to the version before, and what follows, for %s', (_, workflow, problem) => {
+    expect(taskRemedy(workflow, problem)).toMatch(/`helm rollback millwright --namespace millwright`, or .*\. Then /);
   });
 
   it('calls the check of a class by its name', () => {

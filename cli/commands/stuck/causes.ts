@@ -74,18 +74,19 @@ export function toSweepExample({ since, held, lastError }: SweepProgress, approv
 export type TaskFailures = ReadonlyMap<string, Example & { readonly problem: string }>;
 
 const anotherVersion =
-  'Install a version of Millwright that corrects it, or the one before. A workflow may also be terminated: the controllers start it again within a minute, and it finds out how far it was.';
+  'go back to the version before, with the chart by `helm rollback millwright --namespace millwright`, or install one that corrects it';
+
+const leftOpen = `The controllers do not end this run: ${anotherVersion}. Then it goes on where it is. It may also be terminated: the controllers start the workflow again within a minute, and it finds out how far it was.`;
 
 const theKey =
   'Give the workers the key: add its file to the folder of their --temporal-codec-keys. They go on by themselves.';
 
-const nothing =
-  'Nothing has to be done: its history and its code disagree, so the controllers end this run within some minutes, and a new run finds out how far it was. After a failure of that one the pauses grow.';
+const ended = `The controllers end this run within some minutes, because its history and its code disagree or no task was answered in time, and a new run finds out how far it was. If this began with an upgrade, or the new run fails as well, the cause may be the code: ${anotherVersion}. Then runs that were not ended go on where they are. Until then the controllers end each new run that fails in this way, after growing pauses.`;
 
 /** What would unblock a workflow whose tasks fail. @param problem how its last one has failed; undefined: not known */
 export function taskRemedy({ isBroken }: Pick<BlockedWorkflow, 'isBroken'>, problem: string | undefined): string {
-  if (isBroken || (problem !== undefined && isDisagreement(problem))) return nothing;
-  return problem?.includes(lacksKey) ? theKey : anotherVersion;
+  if (isBroken || (problem !== undefined && isDisagreement(problem))) return ended;
+  return problem?.includes(lacksKey) ? theKey : leftOpen;
 }
 
 /**
