@@ -64,7 +64,7 @@ describe('planSweep', () => {
     expect(keptFor(looks(young))).toEqual([['young', ['disk-1']]]);
   });
 
-  it('[invariant 4 partly] keeps what is no VM and has no UID, as nobody can tell whose it is', () => {
+  it('[invariant 4 partly] keeps what is no VM, if no UID tag says of which Machine it is', () => {
     const disk = vm('disk-1', { kind: 'disk' });
     const looks = { first: look([disk]), second: look([disk]) };
 

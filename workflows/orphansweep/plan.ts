@@ -47,7 +47,7 @@ export interface JudgedLook {
   readonly young: readonly Orphan[];
   /** Surplus VMs that may be all that their Machines have: the ones that those name are not known to be alive. */
   readonly needed: readonly Orphan[];
-  /** No VM, and no UID tag: nobody can tell whose they are. */
+  /** No VMs, and no UID tag says of which Machine they are. */
   readonly unattributed: readonly ListedResource[];
 }
 
