@@ -26,6 +26,10 @@ it.each([
     ['get', '-owide', '--', '-A'],
     ['get', '-owide', '--', '-A'],
   ],
-])('gives the switches of %j a value', (given, args) => {
-  expect(withSwitchValues(given)).toEqual(args);
+  [
+    ['get', '--dry-run', '-Aw'],
+    ['get', '--dry-run', '--all-namespaces=true', '--watch=true'],
+  ],
+])('gives the switches of %j that the command takes a value', (given, args) => {
+  expect(withSwitchValues(given, ['namespace', 'allNamespaces', 'watch', 'force', 'output'])).toEqual(args);
 });

@@ -3,18 +3,18 @@ import { type Flag, type FlagName, flags } from './flags.ts';
 import { envOf, flagOf, isEnvOnly } from './options.ts';
 
 const isSwitch = ({ value }: Pick<Flag, 'value'>) => value === 'true|false';
-const switches = (Object.keys(flags) as FlagName[])
-  .filter((name) => isSwitch(flags[name]))
-  .map((name) => {
-    const { short }: Flag = flags[name];
-    return { spelling: flagOf(name), short };
-  });
-
 /**
  * Gives each switch of a command line a value: commander would take the next word, whatever it is. A word that is a
  * value of a switch, such as `true` or `0`, stays its value. `-Aw` is `-A -w`.
+ * @param taken flags of the command: others stay as they are, for the error that refuses them
  */
-export function withSwitchValues(args: readonly string[]): string[] {
+export function withSwitchValues(args: readonly string[], taken: readonly FlagName[]): string[] {
+  const switches = taken
+    .filter((name) => isSwitch(flags[name]))
+    .map((name) => {
+      const { short }: Flag = flags[name];
+      return { spelling: flagOf(name), short };
+    });
   const end = args.includes('--') ? args.indexOf('--') : args.length;
   const spellingsOf = (arg: string) => {
     const letters = /^-[A-Za-z]+$/.test(arg) ? arg.slice(1).split('') : [];

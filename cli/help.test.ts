@@ -122,6 +122,8 @@ it.each([
     ['stuck', '-A'],
     "--all-namespaces is not a flag of 'stuck': .*, run it with -n <namespace> for each .* `millwright get mcd -A` lists\n",
   ],
+  [['get', '--dry-run'], "error: unknown option '--dry-run'\n"],
+  [['version', '-A'], "error: unknown option '-A'\n"],
   [['sweep', '--all-namespaces', '--dry-run'], "--all-namespaces is not a flag of 'sweep': an installation .*\n"],
 ])('says of %j what is missing or wrong', async (args, problem) => {
   const main = fileURLToPath(new URL('cli/main.ts', root));

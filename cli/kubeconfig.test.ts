@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, it } from '@jest/globals';
-import { personFlags } from './flag-groups.ts';
+import { clusterFlags, personFlags } from './flag-groups.ts';
 import { accessTo, accountOf, namespaceOf } from './kubeconfig.ts';
 import { parseOptions, UsageError } from './options.ts';
 
@@ -50,5 +50,23 @@ it('refuses a context that the kubeconfig does not have with those that it has',
     expect(() => accessTo('control', options)).toThrow(problem);
     expect(() => namespaceOf(options)).toThrow(problem.message);
   }
+  await rm(folder, { recursive: true });
+});
+
+it('names the flag that chooses a context, where the command has it and the kubeconfig has no current one', async () => {
+  const folder = await mkdtemp(join(tmpdir(), 'millwright-contexts-'));
+  const kubeconfig = join(folder, 'config');
+  await writeFile(
+    kubeconfig,
+    JSON.stringify({ contexts: [{ name: 'blue', context: { cluster: 'c' } }], clusters: [] }),
+  );
+  const forPeople = parseOptions(personFlags, { kubeconfig }, {});
+  const forServers = parseOptions(clusterFlags, { kubeconfig }, {});
+  const ofTarget = { ...forPeople, controlKubeconfig: '/k' };
+  const fix = 'kubectl config use-context <name>` with one of blue';
+
+  expect(() => accessTo('control', forPeople)).toThrow(new RegExp(`^--kubeconfig: .*${fix}, or give --context$`));
+  expect(() => accessTo('control', forServers)).toThrow(new RegExp(`^--kubeconfig: .*${fix}$`));
+  expect(() => accessTo('target', ofTarget)).toThrow(new RegExp(`^--kubeconfig: .*${fix}$`));
   await rm(folder, { recursive: true });
 });

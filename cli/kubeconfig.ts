@@ -2,7 +2,7 @@
 import { existsSync } from 'node:fs';
 import { homedir } from 'node:os';
 import { join } from 'node:path';
-import { contextNames, type KubeconfigAccess, loadKubeconfig } from '../kube/config.ts';
+import { ContextError, contextNames, type KubeconfigAccess, loadKubeconfig } from '../kube/config.ts';
 import { type Options, UsageError } from './options.ts';
 
 export type Cluster = 'control' | 'target';
@@ -47,14 +47,16 @@ export function accessTo(cluster: Cluster, options: KubeconfigOptions): Kubeconf
   if (!isGiven && !existsSync(path)) {
     throw new Error(`no kubeconfig is given, and there is no ${path}: set KUBECONFIG, or give --kubeconfig`);
   }
-  const context = cluster === 'control' || isOneCluster(options) ? options.context : undefined;
+  const hasContext = 'context' in options && (cluster === 'control' || isOneCluster(options));
+  const context = hasContext ? options.context : undefined;
   try {
     if (context !== undefined) refuseUnknown(context, path);
     return loadKubeconfig(path, context);
   } catch (cause) {
     if (cause instanceof UsageError) throw cause;
     const message = cause instanceof Error ? cause.message : String(cause);
-    throw new Error(`${kubeconfigFlag(cluster, options)}: ${message}`, { cause });
+    const more = hasContext && cause instanceof ContextError ? ', or give --context' : '';
+    throw new Error(`${kubeconfigFlag(cluster, options)}: ${message}${more}`, { cause });
   }
 }
 

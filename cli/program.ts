@@ -28,7 +28,9 @@ export async function runProgram(name: string, commands: readonly Command[]): Pr
     .exitOverride();
   for (const command of commands) register(program, command);
   try {
-    await program.parseAsync(withSwitchValues(process.argv.slice(2)), { from: 'user' });
+    const args = process.argv.slice(2);
+    const { flags = [], accepts = [] } = commands.find((command) => command.name === args[0]) ?? {};
+    await program.parseAsync(withSwitchValues(args, [...flags, ...accepts]), { from: 'user' });
     return 0;
   } catch (error) {
     if (error instanceof CommanderError) return error.code === 'commander.help' ? 2 : error.exitCode && 2;
@@ -96,7 +98,7 @@ function missingArgumentText(text: string, { arguments: args = [] }: Command, us
 
 /** @param text what commander says of an error; undefined: it is another one, or the command has no namespace */
 function allNamespacesText(text: string, { name, flags: taken }: Command, program: string): string | undefined {
-  if (!text.includes("unknown option '--all-namespaces") || !taken.includes('namespace')) return undefined;
+  if (!/unknown option '(--all-namespaces|-A)/.test(text) || !taken.includes('namespace')) return undefined;
   const why = 'an installation has one namespace';
   const fix = `run it with -n <namespace> for each namespace that \`${program} get mcd -A\` lists`;
   return `--all-namespaces is not a flag of '${name}': ${why}, ${fix}\n`;

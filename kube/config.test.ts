@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
-import { loadKubeconfig } from './config.ts';
+import { ContextError, loadKubeconfig } from './config.ts';
 
 let dir: string;
 beforeAll(async () => {
@@ -83,10 +83,34 @@ describe('loadKubeconfig', () => {
     const ftp = await kubeconfig({}, { server: 'ftp://example.com' });
     expect(() => loadKubeconfig(ftp)).toThrow("cluster.server is 'ftp://example.com': give an http or https URL");
     const path = join(dir, 'other');
-    await writeFile(path, JSON.stringify({ clusters: [], contexts: [{ name: 'there' }], 'current-context': 'here' }));
-    expect(() => loadKubeconfig(path)).toThrow("contexts has no entry 'here' (there are: there)");
     await writeFile(path, 'not a kubeconfig');
     expect(() => loadKubeconfig(path)).toThrow('has no clusters');
+  });
+
+  it.each([
+    [{ 'current-context': 'here' }, "current-context is 'here', which no context has as its name"],
+    [{}, 'current-context is missing'],
+  ])('names the command that chooses a context, where %j is all that a file says', async (given, problem) => {
+    const path = join(dir, 'contexts');
+    const contexts = ['blue', 'green'].map((name) => ({ name, context: { cluster: 'c', user: 'u' } }));
+    await writeFile(path, JSON.stringify({ clusters: [], contexts, ...given }));
+    const fix = `run \`KUBECONFIG=${path} kubectl config use-context <name>\` with one of blue, green`;
+    expect(() => loadKubeconfig(path)).toThrow(new ContextError(`kubeconfig ${path}: ${problem}: ${fix}`));
+    await writeFile(path, JSON.stringify({ clusters: [], ...given }));
+    expect(() => loadKubeconfig(path)).toThrow(
+      new Error(`kubeconfig ${path}: ${problem}: add a context, the file has none`),
+    );
+  });
+
+  it.each([
+    [{ clusters: [] }, "context.cluster is 'c': add it to clusters, which has no entries"],
+    [{ clusters: [{ name: 'a' }, { name: 'b' }] }, "context.cluster is 'c': give one of a, b, which clusters has"],
+    [{ clusters: [{ name: 'c' }] }, "context.user is 'u': add it to users, which has no entries"],
+  ])('names what a context lacks in %j', async (given, problem) => {
+    const path = join(dir, 'context');
+    const contexts = [{ name: 'blue', context: { cluster: 'c', user: 'u' } }];
+    await writeFile(path, JSON.stringify({ contexts, 'current-context': 'blue', ...given }));
+    expect(() => loadKubeconfig(path)).toThrow(new Error(`kubeconfig ${path}: in context 'blue', ${problem}`));
   });
 
   it('reports that inClusterConfig needs a pod', () => {

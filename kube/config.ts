@@ -68,6 +68,9 @@ interface Kubeconfig {
   users?: { name: string; user?: User }[];
 }
 
+/** No context of a kubeconfig is chosen, or one that it does not have. */
+export class ContextError extends Error {}
+
 const serviceAccount = '/var/run/secrets/kubernetes.io/serviceaccount';
 
 /**
@@ -85,10 +88,22 @@ export function loadKubeconfig(paths: string | 'inClusterConfig', contextName?: 
     throw new Error(`kubeconfig ${paths} has no clusters: give a kubeconfig of kind Config`);
   }
   const name = contextName ?? configs.find((config) => config['current-context'])?.['current-context'];
-  const { context } = named(paths, 'contexts', entriesOf(configs, 'contexts'), name);
-  const { cluster, file: clusterFile } = named(paths, 'clusters', entriesOf(configs, 'clusters'), context.cluster);
+  const contexts = entriesOf(configs, 'contexts');
+  const found = contexts.find((entry) => entry.name === name);
+  if (found === undefined) throw new ContextError(contextProblem(paths, contexts, name));
+  const { context } = found;
+  const namedBy = <T extends { name: string }>(field: 'cluster' | 'user', list: readonly T[], wanted: string): T => {
+    const entry = list.find((each) => each.name === wanted);
+    if (entry !== undefined) return entry;
+    const fix =
+      list.length === 0
+        ? `add it to ${field}s, which has no entries`
+        : `give one of ${namesOf(list)}, which ${field}s has`;
+    throw new Error(`kubeconfig ${paths}: in context '${name}', context.${field} is '${wanted}': ${fix}`);
+  };
+  const { cluster, file: clusterFile } = namedBy('cluster', entriesOf(configs, 'clusters'), context.cluster);
   const { user = {}, file: userFile = clusterFile } = context.user
-    ? named(paths, 'users', entriesOf(configs, 'users'), context.user)
+    ? namedBy('user', entriesOf(configs, 'users'), context.user)
     : {};
   const access = clusterAccess(cluster, user, { clusterFile, userFile });
   const userName = user.as ?? context.user;
@@ -129,13 +144,18 @@ function readKubeconfig(path: string): Kubeconfig {
   }
 }
 
-function named<T extends { name: string }>(path: string, field: string, list: T[] | undefined, name?: string): T {
-  const found = list?.find((entry) => entry.name === name);
-  if (found === undefined) {
-    const known = list?.map((entry) => entry.name).join(', ') || 'none';
-    throw new Error(`kubeconfig ${path}: ${field} has no entry '${name ?? ''}' (there are: ${known})`);
-  }
-  return found;
+function namesOf(list: readonly { readonly name: string }[]): string {
+  return list.map(({ name }) => name).join(', ');
+}
+
+/** @param name of a context that is not there; left out: none is chosen */
+function contextProblem(paths: string, contexts: readonly { readonly name: string }[], name?: string): string {
+  const problem = name === undefined ? 'is missing' : `is '${name}', which no context has as its name`;
+  const fix =
+    contexts.length === 0
+      ? 'add a context, the file has none'
+      : `run \`KUBECONFIG=${paths} kubectl config use-context <name>\` with one of ${namesOf(contexts)}`;
+  return `kubeconfig ${paths}: current-context ${problem}: ${fix}`;
 }
 
 function loadServiceAccount(): KubeconfigAccess {

@@ -96,7 +96,7 @@ describe('kubeconfig and context', () => {
 
     await expect(failing).rejects.toMatchObject({
       code: 2,
-      stderr: expect.stringMatching(/contexts has no entry 'third' \(there are: context-1\)/),
+      stderr: expect.stringMatching(/--context is 'third': give one of context-1, which/),
     });
   });
 });
