@@ -34,11 +34,8 @@ export const connectionFlags = ['context', ...clusterFlags, ...temporalFlags] as
 /** Every process that serves. */
 export const serverFlags = [...clusterFlags, 'address', 'port', 'allowedHosts', 'logLevel', 'logFormat'] as const;
 
-/** Controllers and workers. */
-export const controllersFlags = [
-  'namespace',
-  'installation',
-  ...temporalFlags,
+/** What decides about machines, in controllers and in workers: both need the same values. */
+export const machineFlags = [
   'machineCreationTimeout',
   'machineHealthTimeout',
   'resourceExhaustedRetry',
@@ -51,6 +48,9 @@ export const controllersFlags = [
   'ordersInAnnotations',
   'autoscalerScaledownAnnotationDuringRollout',
 ] as const;
+
+/** Controllers and workers. */
+export const controllersFlags = ['namespace', 'installation', ...temporalFlags, ...machineFlags] as const;
 
 /** Leader election of the controllers. */
 export const electionFlags = [

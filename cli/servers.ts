@@ -15,7 +15,7 @@ const timeoutMs = 10_000;
 const none = 'none';
 
 /** Whether there is no cluster for Nodes. Throws an Error that names the flag where the Machines have none either. */
-export function hasNoTarget({ controlKubeconfig, targetKubeconfig }: ClusterOptions): boolean {
+export function hasNoTarget({ controlKubeconfig, targetKubeconfig }: KubeconfigOptions): boolean {
   if (targetKubeconfig !== none) return false;
   if (controlKubeconfig !== '') return true;
   throw new Error(

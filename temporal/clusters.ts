@@ -38,23 +38,22 @@ async function readUid(control: KubeClient, namespace: string): Promise<string |
   return (await control.find(namespaces, { name: namespace }))?.metadata.uid;
 }
 
-/** Flags that all processes of an installation have to have, or none of them. */
-export const sharedFlags = ['--control-plane-nodes', '--orders-in-annotations', '--temporal-codec-keys'] as const;
-export type SharedFlag = (typeof sharedFlags)[number];
-
 /** What the identity of a process says of it. */
 export interface ProcessIdentity {
   /** UID of the cluster that it serves, where it is known. */
   readonly clusterId?: string | undefined;
-  /** Those that it has. Default: none. */
-  readonly flags?: readonly SharedFlag[];
+  /**
+   * Values without spaces of flags that all processes of an installation need with one value, by flag, where they are
+   * not the defaults. Default: none.
+   */
+  readonly settings?: Readonly<Record<string, string>>;
 }
 
 /** Identity towards Temporal of a process that serves a cluster. */
-export function workerIdentity({ clusterId, flags = [] }: ProcessIdentity): string {
+export function workerIdentity({ clusterId, settings = {} }: ProcessIdentity): string {
   const identity = `${process.pid}@${hostname()} with Millwright ${buildName()}`;
-  const having = flags.length === 0 ? '' : ` and ${flags.join(',')}`;
-  return `${identity}${having}${clusterId === undefined ? '' : ` for cluster ${clusterId}`}`;
+  const texts = Object.entries(settings).map(([flag, value]) => `${flag}=${value}`);
+  return `${[identity, ...texts].join(' ')}${clusterId === undefined ? '' : ` for cluster ${clusterId}`}`;
 }
 
 /** Version of Millwright that a process with this identity runs; undefined where it does not say. */
@@ -62,9 +61,9 @@ export function versionOf(identity: string): string | undefined {
   return / with Millwright (\S+)/.exec(identity)?.[1];
 }
 
-/** The flags that a process with this identity has of those that all have to have. */
-export function flagsOf(identity: string): readonly string[] {
-  return / with Millwright \S+ and (\S+)/.exec(identity)?.[1]?.split(',') ?? [];
+/** The `settings` of a process with this identity, by flag. */
+export function settingsOf(identity: string): ReadonlyMap<string, string> {
+  return new Map([...identity.matchAll(/ (--[a-z-]+)=(\S*)/g)].map(([, flag = '', value = '']) => [flag, value]));
 }
 
 export interface ClusterCheck extends ProcessIdentity {

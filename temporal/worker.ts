@@ -42,7 +42,7 @@ import { createEventRecorder, type EventRecorder } from '../kube/events.ts';
 import type { Logger } from '../kube/logger.ts';
 import { coalesceReads } from '../kube/shared-finds.ts';
 import { loadWorkflowBundle } from './bundle.ts';
-import { type SharedFlag, workerIdentity } from './clusters.ts';
+import { workerIdentity } from './clusters.ts';
 import { encodesFailures } from './data-converter.ts';
 import { FastSandboxWorker } from './fast-sandbox.ts';
 import { createClaimMachines } from './limits.ts';
@@ -64,8 +64,8 @@ export interface WorkersOptions {
   readonly installation: string;
   /** The control cluster, where its UID is known: see clusters.ts. */
   readonly clusterId?: string | undefined;
-  /** Flags of the process for its identity, see clusters.ts. */
-  readonly flags?: readonly SharedFlag[];
+  /** Of the process for its identity, see clusters.ts. */
+  readonly settings?: Readonly<Record<string, string>>;
   /** Cluster of the Machines, classes and Secrets. */
   readonly control: KubeClient;
   /** Namespace of the Machines, the only one whose Secrets are given to providers. */

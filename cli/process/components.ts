@@ -9,8 +9,6 @@ import {
   type ClusterCheck,
   findClusterId,
   refuseOtherClusters,
-  type SharedFlag,
-  sharedFlags,
   showControllers,
   watchForOtherClusters,
 } from '../../temporal/clusters.ts';
@@ -25,10 +23,18 @@ import { startWorkers } from '../../temporal/worker.ts';
 import { connectWorkers } from '../../temporal/worker-connection.ts';
 import { dataConverterOf } from '../data-converter.ts';
 import { dialect, dialectName } from '../dialect.ts';
-import type { controllersFlags, leaderFlags, serverFlags, workersFlags } from '../flag-groups.ts';
+import type {
+  controllersFlags,
+  kubeconfigFlags,
+  leaderFlags,
+  machineFlags,
+  serverFlags,
+  workersFlags,
+} from '../flag-groups.ts';
 import { startFleetPage } from '../fleet-page/server.ts';
 import type { Options } from '../options.ts';
 import { hasNoTarget } from '../servers.ts';
+import { sharedSettings } from '../shared-settings.ts';
 import { temporalServer } from '../temporal-server.ts';
 import { watchBlocked } from './blocked.ts';
 import { type Backlog, countChanges, showStanding } from './controller-metrics.ts';
@@ -57,8 +63,8 @@ export async function startControllersComponent(
   const { connection } = live;
   const endWatch = deps.temporal.watch(live);
   const clusterId = await findClusterId(control, options.namespace, logger);
-  const flags = sharedFlagsOf(options);
-  const check = { namespace: temporalNamespace, installation, clusterId, flags };
+  const settings = sharedSettings(options, deps);
+  const check = { namespace: temporalNamespace, installation, clusterId, settings };
   await prepareTemporal(connection, check, deps);
   const client = new Client({ connection, namespace: temporalNamespace, dataConverter });
   const leadership = startLeadership(options, deps);
@@ -173,8 +179,8 @@ export async function startWorkersComponent(
   const { connection } = live;
   const endWatch = deps.temporal.watch(live);
   const clusterId = await findClusterId(control, options.namespace, logger);
-  const flags = sharedFlagsOf(options);
-  const check = { namespace: temporalNamespace, installation, clusterId, flags };
+  const settings = sharedSettings(options, deps);
+  const check = { namespace: temporalNamespace, installation, clusterId, settings };
   await prepareTemporal(connection, check, deps);
   const workersOptions = {
     connection,
@@ -183,7 +189,7 @@ export async function startWorkersComponent(
     dataConverter,
     installation,
     clusterId,
-    flags,
+    settings,
     control,
     machineNamespace: options.namespace,
     target,
@@ -258,24 +264,12 @@ async function prepareTemporal(
   await untilTemporalAnswers(prepare, { stopping, logger });
 }
 
-/** What this process says to others in its identity. */
-function sharedFlagsOf(
-  options: Options<'controlPlaneNodes' | 'ordersInAnnotations' | 'temporalCodecKeys'>,
-): readonly SharedFlag[] {
-  const has: Readonly<Record<SharedFlag, boolean>> = {
-    '--control-plane-nodes': options.controlPlaneNodes,
-    '--orders-in-annotations': options.ordersInAnnotations,
-    '--temporal-codec-keys': options.temporalCodecKeys !== undefined,
-  };
-  return sharedFlags.filter((flag) => has[flag]);
-}
-
 /** By how much the clocks of two clusters may differ, s. Kubernetes backdates certificates by as much. */
 const clockSkewSeconds = 300;
 
-/** The limits of machines that have none of their own: workers and controllers have to have the same. */
+/** The limits of machines that have none of their own. Workers and controllers need the same: see sharedSettings. */
 export function machineLimits(
-  options: Options<(typeof serverFlags | typeof controllersFlags)[number]>,
+  options: Options<(typeof kubeconfigFlags | typeof machineFlags)[number]>,
   { control, target }: Pick<ComponentDeps, 'control' | 'target'>,
 ): MachineLimits {
   return {

@@ -1,5 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
-import { type SharedFlag, versionOf, workerIdentity } from '../../../temporal/clusters.ts';
+import { versionOf, workerIdentity } from '../../../temporal/clusters.ts';
+import type { Poller } from '../../../temporal/task-queues.ts';
 import { buildName } from '../../../temporal/version.ts';
 import {
   alivePollers,
@@ -182,36 +183,56 @@ it('names the versions of Millwright of this command, of the controllers and of 
   });
 });
 
-it('warns of processes that differ in a flag that all have to have', () => {
-  const of = (flags: readonly SharedFlag[], clusterId?: string) => ({
-    identity: workerIdentity({ flags, clusterId }),
+describe('settingsFinding', () => {
+  const of = (settings: Readonly<Record<string, string>>, clusterId?: string) => ({
+    identity: workerIdentity({ settings, clusterId }),
     seenMs: 0,
   });
-  const [bare, keyed] = [of([], 'b2c9'), of(['--temporal-codec-keys'])];
-  const full = of(['--control-plane-nodes', '--orders-in-annotations'], 'b2c9');
-
+  const [bare, keyed] = [of({}, 'b2c9'), of({ '--temporal-codec-keys': 'given' })];
+  const full = of({ '--control-plane-nodes': 'true', '--node-conditions': 'A,B' }, 'b2c9');
   const ok = { subject: 'settings', state: 'ok' };
-  expect(settingsFinding(buildName(), { controllers: [full], workers: [full, full] }, false)).toMatchObject(ok);
-  expect(settingsFinding(buildName(), { controllers: [bare], workers: [] }, false)).toMatchObject(ok);
-  expect(settingsFinding(buildName(), { controllers: [keyed], workers: [keyed] }, true)).toMatchObject(ok);
-  expect(settingsFinding(buildName(), { controllers: [full], workers: [bare, bare] }, false)).toEqual({
-    ...{ subject: 'settings', state: 'warning' },
-    message:
-      'of this version, 1 of 1 controllers and 0 of 2 workers have --control-plane-nodes; 1 of 1 controllers and 0 of 2 workers have --orders-in-annotations',
-    fix: 'give --control-plane-nodes, --orders-in-annotations to all controllers and workers, or to none',
+
+  it('finds nothing where processes agree, or of which there is one', () => {
+    expect(settingsFinding(buildName(), { controllers: [full], workers: [full, full] }, false)).toMatchObject(ok);
+    expect(settingsFinding(buildName(), { controllers: [full], workers: [] }, false)).toMatchObject(ok);
+    expect(settingsFinding(buildName(), { controllers: [keyed], workers: [keyed] }, true)).toMatchObject(ok);
+    expect([full, keyed].map(({ identity }) => versionOf(identity))).toEqual([buildName(), buildName()]);
   });
-  const older = { identity: '1@host with Millwright 0.1.0 for cluster b2c9', seenMs: 0 };
-  expect(settingsFinding(buildName(), { controllers: [full, older], workers: [older, full] }, false)).toMatchObject(ok);
-  expect(settingsFinding(buildName(), { controllers: [older], workers: [older] }, true)).toMatchObject(ok);
-  const inPlainText = {
-    state: 'warning',
-    message: expect.stringMatching(/: the others write payloads in plain text$/),
-  };
-  expect(settingsFinding(buildName(), { controllers: [keyed], workers: [keyed, bare] }, false)).toMatchObject(
-    inPlainText,
-  );
-  expect(settingsFinding(buildName(), { controllers: [bare], workers: [bare] }, true)).toMatchObject(inPlainText);
-  expect([full, keyed].map(({ identity }) => versionOf(identity))).toEqual([buildName(), buildName()]);
+
+  it('warns of each flag in which processes differ, with its values', () => {
+    const slow = of({ '--machine-drain-timeout': '60s' });
+    expect(settingsFinding(buildName(), { controllers: [full], workers: [bare, slow] }, false)).toEqual({
+      ...{ subject: 'settings', state: 'warning' },
+      message:
+        'of this version, --machine-drain-timeout is 7200s in 1 of 1 controllers, 7200s in 1 of 2 workers and 60s in 1 of 2 workers; ' +
+        '--node-conditions is A,B in 1 of 1 controllers and DiskPressure,KernelDeadlock,NetworkUnavailable,ReadonlyFilesystem in 2 of 2 workers; ' +
+        '--control-plane-nodes is true in 1 of 1 controllers and false in 2 of 2 workers',
+      fix: 'give all controllers and workers the same --machine-drain-timeout, --node-conditions, --control-plane-nodes',
+    });
+  });
+
+  it('leaves processes of other versions out', () => {
+    const older = { identity: '1@host with Millwright 0.1.0 for cluster b2c9', seenMs: 0 };
+    expect(settingsFinding(buildName(), { controllers: [full, older], workers: [older, full] }, false)).toMatchObject(
+      ok,
+    );
+    expect(settingsFinding(buildName(), { controllers: [older], workers: [older] }, true)).toMatchObject(ok);
+  });
+
+  it('warns of processes that write payloads in plain text', () => {
+    const findingOf = (worker: Poller, hasKeys: boolean) =>
+      settingsFinding(buildName(), { controllers: [worker], workers: [keyed, worker] }, hasKeys);
+    expect(findingOf(bare, false)).toMatchObject({
+      state: 'warning',
+      message:
+        'of this version, --temporal-codec-keys is not given in 1 of 1 controllers, given in 1 of 2 workers and not given in 1 of 2 workers: processes without it write payloads in plain text',
+    });
+    expect(settingsFinding(buildName(), { controllers: [bare], workers: [] }, true)).toMatchObject({
+      state: 'warning',
+      message:
+        'of this version, --temporal-codec-keys is given in this command and not given in 1 of 1 controllers: processes without it write payloads in plain text',
+    });
+  });
 });
 
 it('names machines and sets whose owner does not exist', () => {

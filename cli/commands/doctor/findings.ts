@@ -1,11 +1,12 @@
 /** What `millwright doctor` has found, and the decisions behind it. Pure. */
 
 import type { RightsRole } from '../../../api/rights.ts';
-import { flagsOf, type SharedFlag, sharedFlags, versionOf } from '../../../temporal/clusters.ts';
+import { settingsOf, versionOf } from '../../../temporal/clusters.ts';
 import type { CodecKeys } from '../../../temporal/codec.ts';
 import type { KeyUse } from '../../../temporal/key-use.ts';
 import { type Poller, silentMs } from '../../../temporal/task-queues.ts';
 import { durationText } from '../../duration-text.ts';
+import { codecFlag, sharedDefaults } from '../../shared-settings.ts';
 
 /** Result of one check. */
 export interface Finding {
@@ -58,8 +59,8 @@ export function versionsFinding(own: string, running: Readonly<Record<string, re
 }
 
 /**
- * Whether the processes of the installation have the same of the flags that all have to have. Those of another version
- * than `own` are left out: they may not say which they have.
+ * Whether the processes of the installation have the same values of the flags of which all need one. Those of another
+ * version than `own` are left out: they may show others.
  * @param hasKeys this command has keys: a process without any writes in plain text beside it
  */
 export function settingsFinding(
@@ -68,31 +69,40 @@ export function settingsFinding(
   hasKeys: boolean,
 ): Finding {
   const subject = 'settings';
-  const processes = Object.entries(running).map(([component, pollers]) => ({
-    component,
-    flags: pollers.filter(({ identity }) => versionOf(identity) === own).map(({ identity }) => flagsOf(identity)),
-  }));
-  const differing = sharedFlags.filter((flag) => {
-    const all = processes.flatMap(({ flags }) => flags.map((each) => each.includes(flag)));
-    const isWanted = all.includes(true) || (hasKeys && flag === codecFlag);
-    return isWanted && all.includes(false);
+  const processes = Object.entries(running).map(([component, pollers]) => {
+    const same = pollers.filter(({ identity }) => versionOf(identity) === own);
+    return { component, settings: same.map(({ identity }) => settingsOf(identity)) };
+  });
+  const differing = [...sharedDefaults].flatMap(([flag, byDefault]) => {
+    const counted = processes.flatMap(({ component, settings }) => {
+      const values = Map.groupBy(settings, (each) => each.get(flag) ?? byDefault);
+      return [...values].map(([value, { length }]) => ({
+        value,
+        text: `${value} in ${length} of ${settings.length} ${component}`,
+      }));
+    });
+    const isKey = flag === codecFlag;
+    if (isKey && hasKeys && counted.length > 0) counted.unshift({ value: 'given', text: 'given in this command' });
+    if (new Set(counted.map(({ value }) => value)).size < 2) return [];
+    const effect = isKey ? ': processes without it write payloads in plain text' : '';
+    return [{ flag, text: `${flag} is ${listed(counted.map(({ text }) => text))}${effect}` }];
   });
   if (differing.length === 0) {
-    return { subject, state: 'ok', message: `no two processes of this version differ in ${sharedFlags.join(', ')}` };
+    const message = 'no two processes of this version differ in the flags of which all need the same value';
+    return { subject, state: 'ok', message };
   }
-  const texts = differing.map((flag) => {
-    const counted = processes.map(({ component, flags }) => {
-      const having = flags.filter((each) => each.includes(flag)).length;
-      return `${having} of ${flags.length} ${component}`;
-    });
-    const effect = flag === codecFlag ? ': the others write payloads in plain text' : '';
-    return `${counted.join(' and ')} have ${flag}${effect}`;
-  });
-  const fix = `give ${differing.join(', ')} to all controllers and workers, or to none`;
-  return { subject, state: 'warning', message: `of this version, ${texts.join('; ')}`, fix };
+  return {
+    subject,
+    state: 'warning',
+    message: `of this version, ${differing.map(({ text }) => text).join('; ')}`,
+    fix: `give all controllers and workers the same ${differing.map(({ flag }) => flag).join(', ')}`,
+  };
 }
 
-const codecFlag = '--temporal-codec-keys' satisfies SharedFlag;
+/** @param texts two at least */
+function listed(texts: readonly string[]): string {
+  return `${texts.slice(0, -1).join(', ')} and ${texts.at(-1)}`;
+}
 
 /** Objects of a kind that keep a namespace which is being deleted, and what says why they stay. */
 export interface Remainder {
