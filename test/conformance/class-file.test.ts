@@ -23,7 +23,9 @@ const parse = (text: string) => parseClassFile(text, 'class.yaml', 'default');
 describe('parseClassFile', () => {
   it('reads a class and its Secrets, in the given namespace unless they name another', () => {
     expect(parse(`${machineClass}---${secret}`)).toEqual({
+      name: 'small',
       namespace: 'default',
+      provider: 'example',
       providerSpec: { region: 'here' },
       credentials: [
         { namespace: 'default', name: 'pool' },

@@ -22,7 +22,10 @@ export interface FileSecret extends SecretRef {
 
 /** What the suite needs of a file with a MachineClass. */
 export interface ClassFile {
+  readonly name: string;
   readonly namespace: string;
+  /** As in the class. */
+  readonly provider: string | undefined;
   readonly providerSpec: object;
   /** Secrets that the class names, in the order in which their keys are merged. */
   readonly credentials: readonly SecretRef[];
@@ -62,7 +65,8 @@ export function parseClassFile(text: string, path: string, namespace: string): C
       const all: Record<string, string> = { ...Object.fromEntries(decoded), ...stringData };
       return { namespace: metadata.namespace ?? own, name: metadata.name, data: all };
     });
-  return { namespace: own, providerSpec: machineClass.providerSpec, credentials: refs, secrets };
+  const { provider, providerSpec } = machineClass;
+  return { name: machineClass.metadata.name, namespace: own, provider, providerSpec, credentials: refs, secrets };
 }
 
 function parse<T>(schema: z.ZodType<T>, value: unknown, path: string): T {

@@ -1,10 +1,9 @@
 /** The cloud of `--counterpart`: another program answers the questions of the suite over HTTP. */
-import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import { UsageError } from '../../cli/options.ts';
 import { callAdmin } from '../../deploy/local/admin-api.ts';
-import { makeProviderAccount } from '../support/provider-account.ts';
 import { CloudFacts, CloudThing, type Counterpart } from './counterpart.ts';
+import { prepareGivenWorker } from './given-worker.ts';
 import type { ProviderEntry } from './providers.ts';
 
 /** What `GET /` answers. */
@@ -17,7 +16,6 @@ export const HttpCloudFacts = CloudFacts.extend({
 export const CallCount = z.object({ calls: z.int().min(0) });
 export const MadeVms = z.object({ providerIDs: z.array(z.string().min(1)) });
 const anything = z.unknown();
-const rights = fileURLToPath(new URL('rights.yaml', import.meta.url));
 
 /**
  * The cloud that is served at a URL, and how late it lists a VM where that is the fault, ms. Throws UsageError if
@@ -49,25 +47,13 @@ export async function connectCounterpart(url: string): Promise<{ cloud: Counterp
   return { cloud, lateMs: listedLateMs };
 }
 
-/**
- * A provider of somebody else, with the cloud at a URL. The shell command `worker` starts its worker, which finds the
- * servers, its installation and its account in the environment.
- */
+/** A provider of somebody else, with the cloud at a URL. The shell command `worker` starts its worker. */
 export async function providerWithCounterpart(name: string, url: string, worker: string): Promise<ProviderEntry> {
   const { cloud, lateMs } = await connectCounterpart(url);
   return {
     name,
     lateMs,
     startCounterpart: async () => cloud,
-    async prepareWorker({ kubeconfig, temporalAddress }, installation) {
-      const { env, remove } = await makeProviderAccount(kubeconfig, installation, { name: 'conformance', rights });
-      const temporal = { TEMPORAL_ADDRESS: temporalAddress, TEMPORAL_NAMESPACE: 'default' };
-      return {
-        program: 'sh',
-        args: ['-c', worker],
-        env: { ...env, ...temporal, MILLWRIGHT_INSTALLATION: installation },
-        remove,
-      };
-    },
+    prepareWorker: (servers, installation) => prepareGivenWorker(worker, servers, installation),
   };
 }

@@ -32,7 +32,7 @@ const userDataKey = 'userData';
  * Makes the Secrets of a run. They are in the namespace of the class, which the rights of the provider's worker are
  * for, under names of their own.
  */
-export async function createSubject(control: KubeClient, file: ClassFile): Promise<Subject> {
+export async function createSubject(control: KubeClient, file: Omit<ClassFile, 'name' | 'provider'>): Promise<Subject> {
   const { namespace, providerSpec } = file;
   const run = `conformance-${randomUUID().slice(0, 8)}`;
   const canaries = new Set<string>();

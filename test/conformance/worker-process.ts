@@ -23,20 +23,29 @@ export const inheritedVariables = [
 export interface WorkerProcess {
   /** Its task queue is polled some time later. */
   start(): Promise<void>;
+  /** Resolves when the last start has ended, with the exit code or the signal. */
+  ended(): Promise<string>;
   /** SIGKILL to it and its children. */
   kill(): Promise<void>;
   /** Everything that it has written so far, in all its lives. */
   log(): string;
-  /** Kills it and removes its log. */
+  /** Kills it and removes its log, unless that is a file of the caller. */
   stop(): Promise<void>;
 }
 
-/** Prepares a worker, which cannot outlive this process. */
-export async function createWorkerProcess({ program, args, env }: WorkerCommand): Promise<WorkerProcess> {
-  const dir = await mkdtemp(join(tmpdir(), 'millwright-conformance-worker-'));
-  const logFile = join(dir, 'log');
+/**
+ * Prepares a worker, which cannot outlive this process.
+ * @param ownLogFile where its output is appended. Default: a temporary file
+ */
+export async function createWorkerProcess(
+  { program, args, env }: WorkerCommand,
+  ownLogFile?: string,
+): Promise<WorkerProcess> {
+  const dir = ownLogFile === undefined ? await mkdtemp(join(tmpdir(), 'millwright-conformance-worker-')) : undefined;
+  const logFile = ownLogFile ?? join(dir ?? '', 'log');
   closeSync(openSync(logFile, 'a'));
   let end: (() => Promise<void>) | undefined;
+  let ended = Promise.resolve('not started');
 
   async function kill(): Promise<void> {
     await end?.();
@@ -54,17 +63,19 @@ export async function createWorkerProcess({ program, args, env }: WorkerCommand)
       closeSync(log);
       const { pid } = child;
       if (pid === undefined) throw new Error(`${program} cannot be started`);
-      const exited = once(child, 'exit');
+      ended = once(child, 'exit').then(([code, signal]) => `${signal ?? code}`);
+      const exited = ended;
       end = async () => {
         if (child.exitCode === null && child.signalCode === null) process.kill(-pid, 'SIGKILL');
         await exited;
       };
     },
+    ended: () => ended,
     kill,
     log: () => readFileSync(logFile, 'utf8'),
     async stop() {
       await kill();
-      await rm(dir, { recursive: true, force: true });
+      if (dir !== undefined) await rm(dir, { recursive: true, force: true });
     },
   };
 }

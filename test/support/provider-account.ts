@@ -14,10 +14,13 @@ interface Account {
   readonly name: string;
   /** Path of a manifest with the ServiceAccount, a Role and a RoleBinding. */
   readonly rights: string;
+  /** Folder of its files. Default: that of the system for temporary files. */
+  readonly dir?: string | undefined;
 }
 
 /** Makes the account. Answers the environment that says where it is; `remove` deletes the files that this names. */
-export async function makeProviderAccount(kubeconfig: string, namespace: string, { name, rights }: Account) {
+export async function makeProviderAccount(kubeconfig: string, namespace: string, account: Account) {
+  const { name, rights, dir: parent = tmpdir() } = account;
   const kubectl = await findServer('kubectl');
   const asAdmin = ['--kubeconfig', kubeconfig, '--namespace', namespace];
   await run(kubectl, [...asAdmin, 'apply', '-f', rights]);
@@ -25,7 +28,7 @@ export async function makeProviderAccount(kubeconfig: string, namespace: string,
   const { server, credentials } = loadKubeconfig(kubeconfig);
   const { ca = '' } = (await credentials()).tls;
 
-  const dir = await mkdtemp(join(tmpdir(), 'millwright-provider-'));
+  const dir = await mkdtemp(join(parent, 'millwright-provider-'));
   const files = { kubeconfig: join(dir, 'kubeconfig'), token: join(dir, 'token'), ca: join(dir, 'ca.crt') };
   const own = {
     ...{ apiVersion: 'v1', kind: 'Config', 'current-context': name },
