@@ -1,7 +1,14 @@
-import { execFile } from 'node:child_process';
+import { execFile, spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { mkdtemp, rm } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { promisify } from 'node:util';
 import { describe, expect, it } from '@jest/globals';
+import { writePythonClass } from '../../test/support/python-provider.ts';
+import { until } from '../../test/support/until.ts';
 import { clouds } from './demo/clouds.ts';
+import { startSimulatedCloud } from './simulated-cloud/admin.ts';
 
 describe('npm run demo', () => {
   it.each(['aws', 'azure', 'openstack'] as const)(
@@ -17,4 +24,26 @@ describe('npm run demo', () => {
     },
     900_000, // where the packages of OpenStack have to be unpacked
   );
+
+  it('deletes the VM of a provider of the user on Ctrl-C, and ends with 0', async () => {
+    const dir = await mkdtemp(join(tmpdir(), 'millwright-demo-test-'));
+    const cloud = await startSimulatedCloud({ dir, bootMs: 200, deleteMs: 2_000 });
+    const demo = spawn(process.execPath, ['deploy/local/demo.ts', ...(await writePythonClass(dir, cloud.url))]);
+    try {
+      let output = '';
+      for (const stream of [demo.stdout, demo.stderr]) stream.on('data', (data: Buffer) => (output += data.toString()));
+      await until('the VM runs', async (see) => see(output).includes('and leaves the VMs.'));
+      expect(await cloud.stats()).toMatchObject({ vmsEver: 1, vmsNow: 1 });
+
+      demo.kill('SIGINT');
+      const [code] = await once(demo, 'exit');
+
+      expect({ code, output }).toEqual({ code: 0, output: expect.stringContaining('✓ Delete all machines') });
+      expect(await cloud.stats()).toMatchObject({ vmsEver: 1, vmsNow: 0 });
+    } finally {
+      demo.kill('SIGKILL');
+      await cloud.stop();
+      await rm(dir, { recursive: true, force: true });
+    }
+  });
 });

@@ -67,6 +67,16 @@ describe('npm run demo', () => {
     });
   });
 
+  it('refuses a worker without a class, and starts nothing', async () => {
+    const { child, output } = startDemo('--worker', './provider');
+    const [code] = await once(child, 'close');
+
+    expect({ code, output: output() }).toEqual({
+      code: 1,
+      output: 'error: --class is missing: give the path of a file with a MachineClass\n',
+    });
+  });
+
   it('refuses an option that it does not have, and starts nothing', async () => {
     const { child, output } = startDemo('--exti');
     const [code] = await once(child, 'close');

@@ -1,20 +1,30 @@
-/** `npm run demo`: Millwright with a cloud that runs on this machine. */
+/** `npm run demo`: Millwright with a cloud that runs on this machine, or with the worker of a provider. */
 import { mkdtemp, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { Command, Option } from 'commander';
+import { UsageError } from '../../cli/options.ts';
 import { type CloudName, clouds } from './demo/clouds.ts';
+import {
+  firstStopOf,
+  type OwnProvider,
+  ownTour,
+  readOwnProvider,
+  removal,
+  setUpWithWorker,
+} from './demo/own-provider.ts';
 import { runTour } from './demo/run-tour.ts';
 import { createScreen } from './demo/screen.ts';
 import { type Demo, setUp } from './demo/set-up.ts';
-import { firstStop, tour } from './demo/tour.ts';
+import { firstStop, type Stop, tour } from './demo/tour.ts';
 import { watchMachines } from './demo/watch.ts';
 import { removeWhenOrphaned } from './process.ts';
 
 const program = new Command('npm run demo --')
   .description(
     'Starts Temporal, etcd, kube-apiserver, a simulated cloud and Millwright, and turns an example MachineDeployment ' +
-      'into nodes. Runs until Ctrl-C, which removes everything.',
+      'into nodes. With --class and --worker it starts your provider in place of the cloud, and makes one machine. Runs ' +
+      'until Ctrl-C, which removes everything.',
   )
   .option(
     '--exit',
@@ -29,8 +39,11 @@ const program = new Command('npm run demo --')
       .choices(Object.keys(clouds))
       .default('simulated' satisfies CloudName),
   )
+  .option('--class <path>', 'file with a MachineClass of your provider, and with its Secrets')
+  .option('--worker <command>', 'command that starts the worker of your provider; needs --class')
   .parse();
-const options = program.opts<{ exit?: true; cloud: CloudName }>();
+const options = program.opts<{ exit?: true; cloud: CloudName; class?: string; worker?: string }>();
+const own = readOwn();
 
 const screen = createScreen(process.stdout);
 const dir = await mkdtemp(join(tmpdir(), 'millwright-demo-'));
@@ -38,7 +51,9 @@ const dir = await mkdtemp(join(tmpdir(), 'millwright-demo-'));
 const releaseFolder = removeWhenOrphaned(dir);
 const ending: (() => Promise<void>)[] = [];
 try {
-  await (options.exit ? checkTour() : stayUp());
+  await (own
+    ? runWithWorker(own)
+    : run(await setUp({ dir, cloudName: options.cloud }, screen, ending), firstStop, tour));
   await end();
   await rm(dir, { recursive: true, force: true });
 } catch (error) {
@@ -50,32 +65,62 @@ try {
 }
 releaseFolder();
 
-async function checkTour(): Promise<void> {
-  const demo = await setUp({ dir, cloudName: options.cloud }, screen, ending);
+function readOwn(): OwnProvider | undefined {
+  try {
+    const isDefault = program.getOptionValueSource('cloud') === 'default';
+    return readOwnProvider({ ...options, cloud: isDefault ? undefined : options.cloud });
+  } catch (error) {
+    if (error instanceof UsageError) program.error(`error: ${error.message}`);
+    throw error;
+  }
+}
+
+/** Deletes the machines also after a failure: their VMs are in a cloud of the user. */
+async function runWithWorker(own: OwnProvider): Promise<void> {
+  const demo = await setUpWithWorker(own, dir, screen, ending);
+  const failures: string[] = [];
+  const note = (error: Error) => void failures.push(error.message);
+  await run(demo, firstStopOf(own), ownTour).catch(note);
+  await runTour(demo, screen, [removal]).catch(note);
+  if (failures.length > 0) throw new Error(failures.join('\n'));
+}
+
+async function run<D extends Demo>(demo: D, first: Stop<D>, tour: readonly Stop<D>[]): Promise<void> {
+  await (options.exit ? checkTour(demo, [first, ...tour]) : stayUp(demo, first, tour));
+}
+
+async function checkTour<D extends Demo>(demo: D, stops: readonly Stop<D>[]): Promise<void> {
   if (screen.isTerminal) ending.push(watchMachines(demo, screen));
-  const stops = [firstStop, ...tour];
-  await runTour(demo, screen, stops);
+  const shown = runTour(demo, screen, stops);
+  // A signal ends this process at once, unless that would leave VMs.
+  await (own ? Promise.race([shown, untilInterrupted().then(() => Promise.reject(new Error('Interrupted')))]) : shown);
   screen.print(`\nEach of the ${stops.length} commands had its effect.`);
 }
 
-async function stayUp(): Promise<void> {
-  const demo = await setUp({ dir, cloudName: options.cloud }, screen, ending);
-  const interrupted = new Promise<'interrupted'>((resolve) => {
-    for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(name, () => resolve('interrupted'));
-  });
+async function stayUp<D extends Demo>(demo: D, first: Stop<D>, tour: readonly Stop<D>[]): Promise<void> {
+  const interrupted = untilInterrupted();
   ending.push(watchMachines(demo, screen));
   // What runs is worth looking at, also while the example has no nodes.
-  const shown = runTour(demo, screen, [firstStop]).catch((error: Error) => screen.print(error.message));
+  const shown = runTour(demo, screen, [first]).catch((error: Error) => screen.print(error.message));
   if ((await Promise.race([shown, interrupted])) !== 'interrupted') {
-    screen.print(greeting(demo));
+    const last = own ? [removal] : [];
+    screen.print(greeting(demo, [...tour, ...last, { ...first, title: 'Start over' }]));
     await interrupted;
   }
   screen.print('\nStopping');
 }
 
-function greeting({ uiUrl, millwright }: Demo): string {
-  const again = { title: 'Start over', command: firstStop.command };
-  const lines = [...tour, again].flatMap(({ title, command }) => [`  # ${title}`, `  ${command}`]);
+function untilInterrupted(): Promise<'interrupted'> {
+  return new Promise((resolve) => {
+    for (const name of ['SIGINT', 'SIGTERM', 'SIGHUP']) process.on(name, () => resolve('interrupted'));
+  });
+}
+
+function greeting(
+  { uiUrl, millwright }: Demo,
+  commands: readonly { readonly title: string; readonly command: string }[],
+): string {
+  const lines = commands.flatMap(({ title, command }) => [`  # ${title}`, `  ${command}`]);
   return `
 Fleet page      ${millwright.fleetPage}
 Metrics         ${millwright.metrics}
@@ -86,11 +131,11 @@ In a second terminal, run this first:
 
   . ${dir}/env
 
-Then run these commands, from the top. docs/tutorial.md explains them.
+Then run these commands, from the top. docs/tutorial.md explains ${own ? 'most of ' : ''}them.
 
 ${lines.join('\n')}
 
-Ctrl-C ends the demo.`;
+${own ? 'Ctrl-C deletes the machines and their VMs and ends the demo. Ctrl-\\ ends it at once, and leaves the VMs.' : 'Ctrl-C ends the demo.'}`;
 }
 
 /** Stops everything in reverse order. Errors of pending waits are hidden. */

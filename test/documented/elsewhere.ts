@@ -100,7 +100,11 @@ export const elsewhere: Readonly<Record<string, Readonly<Record<string, Elsewher
   },
   // tutorial.test.ts compares it with the tour.
   'docs/tutorial.md': { '': { testedBy: 'deploy/local/demo/tour.ts' } },
+  'docs/how-to/provider-in-other-languages.md': {
+    'npm run demo': { testedBy: 'deploy/local/demo/own-provider.test.ts' },
+  },
   'docs/providers.md': {
+    'npm run demo': { testedBy: 'deploy/local/demo/own-provider.test.ts' },
     'npm run conformance': { testedBy: 'test/end-to-end/conformance.test.ts' },
   },
   'docs/providers/openstack.md': {

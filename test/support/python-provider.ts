@@ -1,6 +1,8 @@
 /** The provider of deploy/examples/python-provider as a process. */
+import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { stringify } from 'yaml';
 import { ensureVenv } from '../../deploy/local/python.ts';
 import { makeProviderAccount } from './provider-account.ts';
 
@@ -24,4 +26,22 @@ export async function preparePythonProvider(kubeconfig: string, temporalAddress:
     env: { ...env, TEMPORAL_ADDRESS: temporalAddress, MILLWRIGHT_INSTALLATION: installation },
     remove,
   };
+}
+
+/** Writes a class of it for a simulated cloud, with its Secret. Answers the flags of `npm run demo`. @param cloudUrl of the cloud */
+export async function writePythonClass(dir: string, cloudUrl: string): Promise<string[]> {
+  const providerSpec = { endpoint: cloudUrl, region: 'here', machineType: 'small', tags: { cluster: 'demo' } };
+  const documents = [
+    {
+      ...{ apiVersion: 'machine.sapcloud.io/v1alpha1', kind: 'MachineClass', metadata: { name: 'small' } },
+      ...{ provider: 'python', secretRef: { name: 'pool' }, providerSpec },
+    },
+    {
+      ...{ apiVersion: 'v1', kind: 'Secret', metadata: { name: 'pool' } },
+      stringData: { token: 'letmein', userData: '#!/bin/sh' },
+    },
+  ];
+  const path = join(dir, 'class.yaml');
+  await writeFile(path, documents.map((each) => stringify(each)).join('---\n'));
+  return ['--class', path, '--worker', `${await findProviderPython()} ${join(example, 'provider.py')}`];
 }

@@ -18,11 +18,13 @@ export interface MillwrightOptions {
   /** Folder of `millwright.log`, and of `millwright.pid` with the current process. */
   readonly dir: string;
   readonly kubeconfig: string;
+  /** `none`: it looks for no Nodes. */
+  readonly targetKubeconfig: string;
   readonly temporalAddress: string;
   /** Of the Temporal UI, for the links of the fleet page. */
   readonly uiUrl: string;
-  /** That it serves, and what that needs in its environment. */
-  readonly provider: string;
+  /** Those that it serves, and what they need in its environment. */
+  readonly providers: string;
   readonly env: Readonly<Record<string, string>>;
   /** Called with a line when Millwright has ended, and when it is ready again. */
   readonly print: (line: string) => void;
@@ -117,7 +119,14 @@ export async function startMillwright({ dir, print, ...settings }: MillwrightOpt
 function launch(
   logFile: string,
   { port, fleetPort }: { readonly port: number; readonly fleetPort: number },
-  { kubeconfig, temporalAddress, uiUrl, provider, env: ofProvider }: Omit<MillwrightOptions, 'dir' | 'print'>,
+  {
+    kubeconfig,
+    targetKubeconfig,
+    temporalAddress,
+    uiUrl,
+    providers,
+    env: ofProvider,
+  }: Omit<MillwrightOptions, 'dir' | 'print'>,
 ) {
   const log = openSync(logFile, 'a');
   // Settings of the user for other servers must not affect the demo.
@@ -126,8 +135,8 @@ function launch(
     'KILL',
     process.execPath,
     [
-      ...[main, 'run', '--control-kubeconfig', kubeconfig, '--target-kubeconfig', kubeconfig],
-      ...['--providers', provider],
+      ...[main, 'run', '--control-kubeconfig', kubeconfig, '--target-kubeconfig', targetKubeconfig],
+      ...['--providers', providers],
       ...['--temporal-config-file', `${logFile}.no-temporal.toml`],
       ...['--temporal-address', temporalAddress, '--address', '127.0.0.1', '--port', `${port}`],
       ...['--fleet-port', `${fleetPort}`, '--temporal-ui', uiUrl],

@@ -12,7 +12,7 @@ const timeoutMs = 300_000;
 const shownLines = 7;
 
 /** Runs each command as printed and waits for its effect. Throws for the first command without its effect. */
-export async function runTour(demo: Demo, screen: Screen, stops: readonly Stop[]): Promise<void> {
+export async function runTour<D extends Demo>(demo: D, screen: Screen, stops: readonly Stop<D>[]): Promise<void> {
   for (const stop of stops) {
     screen.print(`\n$ ${stop.command}`);
     await timed(screen, stop.title, async () => {
@@ -35,7 +35,7 @@ async function runCommand(dir: string, command: string): Promise<string> {
   });
 }
 
-async function untilDone(demo: Demo, stop: Stop, output: string): Promise<void> {
+async function untilDone<D extends Demo>(demo: D, stop: Stop<D>, output: string): Promise<void> {
   const deadline = Date.now() + timeoutMs;
   for (;;) {
     const missing = await stop.missing(demo, output);

@@ -10,7 +10,7 @@ import { installCrds } from '../crds.ts';
 import { findServers } from '../servers.ts';
 import { type Stack, startStack } from '../stack.ts';
 import { type CloudName, clouds, type DemoCloud } from './clouds.ts';
-import { type Millwright, startMillwright } from './millwright.ts';
+import { type Millwright, type MillwrightOptions, startMillwright } from './millwright.ts';
 import type { Screen } from './screen.ts';
 
 const root = fileURLToPath(new URL('../../../', import.meta.url));
@@ -22,8 +22,14 @@ export interface Demo {
   readonly kube: KubeClient;
   readonly temporal: Client;
   readonly uiUrl: string;
-  readonly cloud: DemoCloud;
+  /** Left out: the VMs are in a cloud of the user. */
+  readonly cloud?: DemoCloud;
   readonly millwright: Millwright;
+}
+
+/** A demo whose cloud runs on this machine. */
+export interface CloudDemo extends Demo {
+  readonly cloud: DemoCloud;
 }
 
 /** The defaults of the flags. */
@@ -39,25 +45,60 @@ export async function setUp(
   settings: { readonly dir: string; readonly cloudName: CloudName; readonly temporalAddress?: string },
   screen: Screen,
   ending: (() => Promise<void>)[],
-): Promise<Demo> {
+): Promise<CloudDemo> {
   const { dir, cloudName } = settings;
-  const programs = await findServers(['etcd', 'kube-apiserver', 'temporal', 'kubectl']);
-  const stack = await timed(screen, 'Temporal, etcd and kube-apiserver with the CRDs', async () => {
-    const stack = await startStack({ dir });
-    ending.push(() => stack.stop());
-    await installCrds(stack.kubeconfig);
-    return stack;
-  });
-  const { kubeconfig, uiUrl, temporalAddress } = { ...stack, ...settings };
+  const servers = await startServers(settings, screen, ending);
+  const { kubeconfig } = servers;
   const cloud = await timed(screen, clouds[cloudName].title, async () => {
     const cloud = await clouds[cloudName].start({ dir, kubeconfig });
     ending.push(() => cloud.stop());
     return cloud;
   });
+  const { provider: providers, env = {} } = cloud;
+  const millwright = { providers, targetKubeconfig: kubeconfig, env };
+  const demo = await startDemo(servers, { millwright, addresses: { CLOUD: cloud.url } }, screen, ending);
+  await writeManifest(dir, cloud);
+  screen.print(`\ndeploy/examples/${cloud.example}, made to fit this cloud, is ${dir}/machines.yaml`);
+  return { ...demo, cloud };
+}
+
+type Servers = Pick<Stack, 'dir' | 'kubeconfig' | 'temporalAddress' | 'uiUrl'> & {
+  readonly programs: Readonly<Record<'kubectl' | 'temporal', string>>;
+};
+
+/** The first step of `setUp`. */
+export async function startServers(
+  settings: { readonly dir: string; readonly temporalAddress?: string },
+  screen: Screen,
+  ending: (() => Promise<void>)[],
+): Promise<Servers> {
+  const programs = await findServers(['etcd', 'kube-apiserver', 'temporal', 'kubectl']);
+  const stack = await timed(screen, 'Temporal, etcd and kube-apiserver with the CRDs', async () => {
+    const stack = await startStack({ dir: settings.dir });
+    ending.push(() => stack.stop());
+    await installCrds(stack.kubeconfig);
+    return stack;
+  });
+  return { ...stack, ...settings, programs };
+}
+
+/** The last step of `setUp`: Millwright and the clients. @param of.addresses variables of `env` */
+export async function startDemo(
+  servers: Servers,
+  of: {
+    readonly millwright: Pick<MillwrightOptions, 'providers' | 'targetKubeconfig' | 'env'>;
+    readonly addresses: Readonly<Record<string, string>>;
+  },
+  screen: Screen,
+  ending: (() => Promise<void>)[],
+): Promise<Demo> {
+  const { dir, kubeconfig, temporalAddress, uiUrl } = servers;
   const millwright = await timed(screen, 'Millwright', async () => {
-    const { provider, env = {} } = cloud;
     const print = (line: string) => screen.print(line);
-    const millwright = await startMillwright({ dir, kubeconfig, temporalAddress, uiUrl, provider, env, print });
+    const millwright = await startMillwright({
+      ...{ dir, kubeconfig, temporalAddress, uiUrl, print },
+      ...of.millwright,
+    });
     ending.push(() => millwright.stop());
     return millwright;
   });
@@ -65,15 +106,8 @@ export async function setUp(
   ending.push(() => kube.close());
   const connection = await connectClient({ address: temporalAddress, namespace: 'default', tls: false });
   ending.push(() => connection.close());
-  await writeManifest(dir, cloud);
-  screen.print(`\ndeploy/examples/${cloud.example}, made to fit this cloud, is ${dir}/machines.yaml`);
-  await writeEnvironment(
-    dir,
-    { kubeconfig, temporalAddress, uiUrl },
-    { CLOUD: cloud.url, FLEET_PAGE: millwright.fleetPage },
-    programs,
-  );
-  return { dir, kube, temporal: new Client({ connection }), uiUrl, cloud, millwright };
+  await writeEnvironment(servers, { ...of.addresses, FLEET_PAGE: millwright.fleetPage });
+  return { dir, kube, temporal: new Client({ connection }), uiUrl, millwright };
 }
 
 /** Runs `act` and prints a tick with its duration. */
@@ -103,10 +137,8 @@ async function writeManifest(dir: string, { example, changes }: DemoCloud): Prom
 
 /** `env` for a shell: addresses, and the programs under their usual names. */
 async function writeEnvironment(
-  dir: string,
-  { kubeconfig, temporalAddress, uiUrl }: Pick<Stack, 'kubeconfig' | 'temporalAddress' | 'uiUrl'>,
+  { dir, kubeconfig, temporalAddress, uiUrl, programs: { kubectl, temporal } }: Servers,
   addresses: Readonly<Record<string, string>>,
-  { kubectl, temporal }: Readonly<Record<'kubectl' | 'temporal', string>>,
 ): Promise<void> {
   const commands = {
     kubectl: [kubectl],
@@ -139,6 +171,6 @@ async function writeEnvironment(
 }
 
 /** As one word of a POSIX shell. */
-function quoted(text: string): string {
+export function quoted(text: string): string {
   return `'${text.replaceAll("'", "'\\''")}'`;
 }

@@ -2,10 +2,10 @@
 import { machineDeployments, machineSets, machines } from '../../../api/gardener/resources.ts';
 import type { Blocker } from '../../../api/names.ts';
 import { nodes, pods } from '../../../kube/core.ts';
-import { type Demo, installation, namespace } from './set-up.ts';
+import { type CloudDemo, type Demo, installation, namespace } from './set-up.ts';
 
 /** A command to paste, and its effect. */
-export interface Stop {
+export interface Stop<D extends Demo = CloudDemo> {
   /** Effect of the command. */
   readonly title: string;
   /** For a POSIX shell that has read `env`. */
@@ -14,11 +14,11 @@ export interface Stop {
    * The part of the effect that is missing. Called until it returns undefined. Throws when waiting does not help.
    * @param output - Output of the command.
    */
-  missing(demo: Demo, output: string): Promise<string | undefined>;
+  missing(demo: D, output: string): Promise<string | undefined>;
 }
 
 /** Not one whose Node may have joined while Millwright was killed: its workflow waited for no Node. */
-const oldestMachine = `"$(kubectl get machines --sort-by=.metadata.creationTimestamp -o jsonpath='{.items[0].metadata.name}')"`;
+export const oldestMachine = `"$(kubectl get machines --sort-by=.metadata.creationTimestamp -o jsonpath='{.items[0].metadata.name}')"`;
 const firstNode = `"$(kubectl get nodes -o jsonpath='{.items[0].metadata.name}')"`;
 const newTemplate = '{"spec":{"template":{"metadata":{"annotations":{"example.com/image":"2"}}}}}';
 const budgetPod = '{"spec":{"nodeName":"\'$NODE\'","terminationGracePeriodSeconds":1}}';
@@ -200,7 +200,7 @@ function deletion({ vmsEver }: { readonly vmsEver: number }): Stop {
 }
 
 /** Missing until `machines` machines are Running, each with a node and a VM, and `vmsEver` VMs were made. */
-async function missingOf(demo: Demo, wanted: { machines: number; vmsEver: number }): Promise<string | undefined> {
+async function missingOf(demo: CloudDemo, wanted: { machines: number; vmsEver: number }): Promise<string | undefined> {
   const [{ items }, running, { items: nodesNow }, { vmsNow, vmsEver }] = await Promise.all([
     demo.kube.list(machines, { namespace }),
     runningMachines(demo),
@@ -234,7 +234,8 @@ async function runningMachines(demo: Demo): Promise<number> {
   return items.filter(({ status }) => status?.currentStatus?.phase === 'Running').length;
 }
 
-async function expectIn(output: string, ...parts: string[]): Promise<undefined> {
+/** Throws for the first time that the output lacks a part. */
+export async function expectIn(output: string, ...parts: string[]): Promise<undefined> {
   const absent = parts.filter((part) => !output.includes(part));
   if (absent.length > 0) throw new Error(`not in the output: ${absent.join(', ')}`);
 }

@@ -81,10 +81,13 @@ function toRow({ metadata, status }: Machine, doing: string): Row {
 }
 
 async function summary({ cloud, millwright }: Demo, rows: readonly Row[]): Promise<string> {
-  const { vmsNow, vmsEver } = await cloud.stats();
-  const running = rows.filter(({ phase }) => phase === 'Running').length;
   const process = millwright.isReady ? 'is up' : 'is down';
-  return `${running} of ${rows.length} machines Running · ${vmsNow} VMs, ${vmsEver} ever · Millwright ${process}`;
+  const wanted = cloud ? 'Running' : 'Available'; // in a cloud of the user no Node joins
+  const count = rows.filter(({ phase }) => phase === wanted).length;
+  const machines = `${count} of ${rows.length} machines ${wanted}`;
+  if (!cloud) return `${machines} · Millwright ${process}`;
+  const { vmsNow, vmsEver } = await cloud.stats();
+  return `${machines} · ${vmsNow} VMs, ${vmsEver} ever · Millwright ${process}`;
 }
 
 function toTable(rows: readonly Row[], title: string): string[] {
