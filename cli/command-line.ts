@@ -16,8 +16,8 @@ export function commandLine(words: readonly string[], namespace: string, rawFlag
 }
 
 /**
- * The end of a sentence on objects that do not exist: what shows the past of those that were deleted. Empty for
- * MachineSets, of which no command shows it.
+ * The end of a sentence on objects that do not exist: the command that shows the past of those that were deleted.
+ * Empty for MachineSets, whose past no command shows.
  */
 export function pastText(kind: WorkflowKind, names: readonly string[], namespace: string, rawFlags: RawFlags): string {
   const words = { Machine: ['timeline'], MachineDeployment: ['rollout', 'runs'], MachineSet: undefined }[kind];

@@ -59,7 +59,7 @@ export function versionsFinding(own: string, running: Readonly<Record<string, re
 }
 
 /**
- * Whether the processes of the installation have the same values of the flags of which all need one. Those of another
+ * Whether the processes of the installation have the same values of the flags that all of them need. Those of another
  * version than `own` are left out: they may show others.
  * @param hasKeys this command has keys: a process without any writes in plain text beside it
  */
