@@ -5,6 +5,7 @@ import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterEach, beforeEach, describe, expect, it } from '@jest/globals';
+import { isRunning } from '../../test/support/is-running.ts';
 import { until } from '../../test/support/until.ts';
 import { startServer } from './process.ts';
 
@@ -49,6 +50,25 @@ describe('startServer', () => {
     aborting.abort(new Error('no longer needed'));
 
     await expect(starting).rejects.toThrow('no longer needed');
+  });
+});
+
+describe('spawnGuarded', () => {
+  it('ends the children of a detached program, too, when this process is killed', async () => {
+    const guarded = `
+      const { spawnGuarded } = await import(${JSON.stringify(join(import.meta.dirname, 'process.ts'))});
+      spawnGuarded('KILL', 'sh', ['-c', 'sleep 600 & echo $!; wait'], {
+        stdio: ['ignore', 'inherit', 'inherit'],
+        detached: true,
+      });`;
+    const parent = spawn(process.execPath, ['--input-type=module', '--eval', guarded], {
+      stdio: ['ignore', 'pipe', 'inherit'],
+    });
+    const [pid] = await once(parent.stdout, 'data');
+
+    parent.kill('SIGKILL');
+
+    await until('the child of the program is gone', () => !isRunning(Number(pid)));
   });
 });
 

@@ -59,7 +59,10 @@ export async function startServer(command: ServerCommand, signal: AbortSignal): 
   };
 }
 
-/** Starts a program that gets a signal when this process dies, even by SIGKILL. */
+/**
+ * Starts a program that gets a signal when this process dies, even by SIGKILL. With `detached` its children get the
+ * signal as well.
+ */
 export function spawnGuarded(
   signal: 'TERM' | 'KILL',
   executable: string,

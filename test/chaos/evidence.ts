@@ -149,6 +149,11 @@ interface ReadHistory extends Replayed {
   readonly text: string;
 }
 
+/** Replays all runs that Temporal has, and writes their histories to the folder of the world. */
+export async function replayHistories(world: World): Promise<Replayed[]> {
+  return replayAll(await readHistories(world));
+}
+
 async function readHistories({ dir, temporal }: World): Promise<ReadHistory[]> {
   await mkdir(join(dir, 'histories'), { recursive: true });
   const found: ReadHistory[] = [];

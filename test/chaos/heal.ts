@@ -7,9 +7,11 @@ import { nodes, podDisruptionBudgets } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { listBlocked } from '../../temporal/blocked.ts';
 import { approveOrphans, findHeldSweeps } from '../../temporal/schedules.ts';
+import { refreshSignal } from '../../workflows/messages.ts';
 import { startRequests } from '../bench/requests.ts';
 import { until } from '../support/until.ts';
 import type { Violation } from './checks.ts';
+import { replayHistories } from './evidence.ts';
 import { agents, classes, namespace, type World } from './world.ts';
 
 /** The longest that everything may take to converge, ms: a run that cannot go on is ended after three minutes. */
@@ -65,7 +67,7 @@ export async function converge(world: World, tell: (what: string) => void): Prom
   const since = performance.now();
   let isHelped = false;
   for (;;) {
-    const left = await leftOf(world).catch((error: unknown) => [`cannot be read: ${error}`]);
+    const left = await allLeft(world).catch((error: unknown) => [`cannot be read: ${error}`]);
     if (left.length === 0) return [];
     const waitedMs = performance.now() - since;
     if (waitedMs > convergesWithinMs) {
@@ -89,6 +91,29 @@ async function deleteWithoutVm({ cloud, control, machinesNow }: World): Promise<
     const hasVm = providerID === undefined || ids.some((id) => providerID.endsWith(`/${id}`));
     if (!hasVm) await control.delete(machines, metadata).catch(() => undefined); // it may be gone
   }
+}
+
+/** What is not yet as it was asked for, and then the runs that cannot go on. */
+async function allLeft(world: World): Promise<string[]> {
+  const left = await leftOf(world);
+  return left.length > 0 ? left : wakeBroken(world);
+}
+
+/**
+ * Signals the open runs that cannot be replayed, as a change of their objects would: the controllers end a run only
+ * when its tasks fail, and one at rest has none. Answers which they are.
+ */
+async function wakeBroken(world: World): Promise<string[]> {
+  const runs = await replayHistories(world);
+  const broken = runs.filter(({ closedAt, isRefused }) => closedAt === undefined && isRefused === true);
+  return Promise.all(
+    broken.map(async ({ run }) => {
+      const [workflowId, runId] = run.split(' ');
+      const handle = world.temporal.workflow.getHandle(workflowId ?? '', runId);
+      await handle.signal(refreshSignal).catch(() => undefined); // it may have been ended
+      return `${workflowId} cannot be replayed`;
+    }),
+  );
 }
 
 /** What is not yet as it was asked for. */

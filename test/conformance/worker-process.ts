@@ -63,10 +63,13 @@ export async function createWorkerProcess(
       closeSync(log);
       const { pid } = child;
       if (pid === undefined) throw new Error(`${program} cannot be started`);
-      ended = once(child, 'exit').then(([code, signal]) => `${signal ?? code}`);
-      const exited = ended;
+      const exited = once(child, 'exit').then(([code, signal]) => {
+        killGroup(pid); // a shell may leave children
+        return `${signal ?? code}`;
+      });
+      ended = exited;
       end = async () => {
-        if (child.exitCode === null && child.signalCode === null) process.kill(-pid, 'SIGKILL');
+        if (child.exitCode === null && child.signalCode === null) killGroup(pid);
         await exited;
       };
     },
@@ -78,6 +81,15 @@ export async function createWorkerProcess(
       if (dir !== undefined) await rm(dir, { recursive: true, force: true });
     },
   };
+}
+
+/** SIGKILL to all of a process group, which may be empty. */
+function killGroup(leader: number): void {
+  try {
+    process.kill(-leader, 'SIGKILL');
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ESRCH') throw error;
+  }
 }
 
 /** The environment to which a worker beside a cloud under the suite's control adds its own: without any of the user's servers. */
