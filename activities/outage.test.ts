@@ -14,7 +14,13 @@ function nodeNamed(name: string, ready: string, annotations: Record<string, stri
   return { metadata: { ...made, annotations }, status: { conditions: [{ type: 'Ready', status: ready }] } };
 }
 
-const defaults = { creationSeconds: 1_200, drainSeconds: 0, maxEvictRetries: 0, nodeConditions: [] };
+const defaults = {
+  creationSeconds: 1_200,
+  healthSeconds: 600,
+  drainSeconds: 0,
+  maxEvictRetries: 0,
+  nodeConditions: [],
+};
 
 function listing<T>(resources: ReadonlyMap<unknown, readonly T[]>): KubeClient {
   async function* pages(resource: unknown) {
@@ -27,7 +33,7 @@ function listing<T>(resources: ReadonlyMap<unknown, readonly T[]>): KubeClient {
  * A finder for machines of the class small, which is in zone a.
  * @param joined names of Machines, which their Nodes have
  */
-function finderOf(present: readonly Node[], joined: readonly string[] = []) {
+function finderOf(present: readonly Node[], joined: readonly string[] = [], limits: object = { healthSeconds: 600 }) {
   const metadata = { uid: 'u', resourceVersion: '1', creationTimestamp: '2030-01-01T00:00:00Z' };
   const ofClass = { metadata: { ...metadata, name: 'small' }, nodeTemplate: { zone: 'a' } };
   const machineNamed = (name: string) => ({
@@ -43,7 +49,7 @@ function finderOf(present: readonly Node[], joined: readonly string[] = []) {
   );
   const target = listing(new Map([[nodes, present]]));
   const find = createOutageFinder({ control, target, defaults, percent: 55 });
-  const machine = { source: 'small', limits: { healthSeconds: 600 } };
+  const machine = { source: 'small', limits };
   return (nowMs = 0) => find({ dialect: 'gardener', namespace: 'n' }, machine, present[0], nowMs);
 }
 
@@ -127,6 +133,11 @@ describe('an outage about which nobody has asked', () => {
     expect(await askAfter(600, back)).toBe('6 of 10 Nodes in zone a are unhealthy, or were less than 600 s ago');
     expect(await askAfter(1_189, back)).toBeDefined();
     expect(await askAfter(1_191, back)).toBeUndefined();
+  });
+
+  it('counts for the default health timeout longer for a machine without one, whose Node was deleted', async () => {
+    const find = finderOf([...bad, ...recovered(after(-86_400)), ...well], [], {});
+    expect(await find(beganMs + 600_000)).toMatch(/were less than \d+ s ago/);
   });
 
   it('is none where the Nodes became ready for the first time', async () => {

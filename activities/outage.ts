@@ -121,7 +121,7 @@ export function createOutageFinder({ control, target, defaults, percent }: Outag
       return outage;
     }
     const last = seen.get(place);
-    const { healthSeconds = 0 } = limits;
+    const { healthSeconds = defaults.healthSeconds ?? 0 } = limits;
     const isRecent = last !== undefined && performance.now() < last.atMs + healthSeconds * 1_000;
     if (isRecent) return `${last.outage}, less than ${healthSeconds} s ago`;
     const unseen = findOutageAmong(withRecovered(fleet, nowMs - healthSeconds * 1_000), near, percent);

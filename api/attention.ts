@@ -40,7 +40,7 @@ export function attention(machine: MachineSnapshot, node: NodeView, maintenance?
   if (node.state === 'absent') return nodeStages.includes(machine.stage) ? [...found, 'nodeMissing'] : found;
 
   if (isDeletionMeant(machine, node)) found.push('nodeDeleting');
-  if (!node.managed) found.push('nodeUnmanaged');
+  if (!node.managed && !node.deleting) found.push('nodeUnmanaged');
   if (node.outdated) found.push('nodeOutdated');
   if (!sameConditions(node.conditions, machine.conditions)) found.push('nodeConditions');
   if (stageByNode(machine, node) !== machine.stage) found.push('nodeHealth');
@@ -48,11 +48,15 @@ export function attention(machine: MachineSnapshot, node: NodeView, maintenance?
 }
 
 /**
- * Whether a Node is being deleted and its machine with it, or the VM of that. Not where it was not ready, once it has
- * joined: a cloud controller manager deletes such Nodes, and may be wrong.
+ * Whether whoever deletes a Node deletes its machine with it, or the VM of that. Not where the Node was not ready, once
+ * the machine has joined: a cloud controller manager deletes such Nodes, and may be wrong.
  */
-export function isDeletionMeant({ stage, onNodeDeleted }: MachineSnapshot, node: NodeSnapshot): boolean {
-  const isKept = node.deletedUnready === true && onNodeDeleted === 'deleteMachine' && isPastCreation(stage);
+export function isDeletionMeant(
+  { stage, onNodeDeleted }: MachineSnapshot,
+  node: NodeSnapshot,
+  hasJoined = isPastCreation(stage),
+): boolean {
+  const isKept = node.deletedUnready === true && onNodeDeleted === 'deleteMachine' && hasJoined;
   return node.deleting && !isKept;
 }
 

@@ -47,7 +47,7 @@ export function toNodeSnapshot(marks: Marks, node: NodeLike, machine: MachineNam
     resourceVersion: metadata.resourceVersion,
     name: metadata.name,
     deleting: metadata.deletionTimestamp !== undefined,
-    ...(wasDeletedUnready(node) && { deletedUnready: true }),
+    ...deletionFacts(node),
     managed: isMarked === true && machineNamedBy(nodeMachineLabel, node, machine) === nameOf(machine),
     conditions,
     ...(conditions[terminating.type] === 'True' && { isTerminating: true }),
@@ -64,15 +64,19 @@ const newMs = 20 * 60_000;
  * about one after the other. https://github.com/kubernetes/cloud-provider/blob/master/controllers/nodelifecycle
  */
 const oldestListMs = 5 * 60_000;
+/** A Node that became not ready this long after its deletion was ready in between: clocks differ by less, ms. */
+const recoveredMs = 5 * 60_000;
 
 /** Whether a Node that is being deleted was not ready then, by its own times, or was ready again for a moment only. */
-function wasDeletedUnready({ metadata, status }: NodeLike): boolean {
-  if (metadata.deletionTimestamp === undefined) return false;
+function deletionFacts({ metadata, status }: NodeLike): Pick<NodeSnapshot, 'deletedUnready' | 'hasRecovered'> {
+  if (metadata.deletionTimestamp === undefined) return {};
+  const deletedMs = Date.parse(metadata.deletionTimestamp);
   const ready = status?.conditions?.find(({ type }) => type === 'Ready');
-  if (ready?.status !== 'True') return true;
-  const readyMs = Date.parse(ready.lastTransitionTime ?? '');
-  const isNew = readyMs <= Date.parse(metadata.creationTimestamp ?? '') + newMs;
-  return readyMs > Date.parse(metadata.deletionTimestamp) - (isNew ? 0 : oldestListMs);
+  const sinceMs = Date.parse(ready?.lastTransitionTime ?? '');
+  if (ready?.status !== 'True')
+    return { deletedUnready: true, ...(sinceMs > deletedMs + recoveredMs && { hasRecovered: true }) };
+  const isNew = sinceMs <= Date.parse(metadata.creationTimestamp ?? '') + newMs;
+  return sinceMs > deletedMs - (isNew ? 0 : oldestListMs) ? { deletedUnready: true, hasRecovered: true } : {};
 }
 
 /**

@@ -29,6 +29,7 @@ const defaults: MachineLimits = {
 };
 const suffix = randomBytes(4).toString('hex');
 const events: EventRecord[] = [];
+const lines: object[] = [];
 let client: KubeClient;
 let namespace: string;
 let activities: MachineActivities;
@@ -55,7 +56,7 @@ function createActivities(control: KubeClient, target = client): MachineActiviti
     events: { record: (event) => events.push(event), flush: async () => undefined },
     findOutage: async () => undefined,
     findSigner: createSigners(control),
-    logger: { info: () => undefined },
+    logger: { info: (fields) => void lines.push(fields) },
     defaults,
     bootstrapTokenExtraGroups: '',
   });
@@ -124,7 +125,7 @@ function disturbed(happen: () => Promise<unknown>): KubeClient {
 }
 
 describe('noteLostMachine', () => {
-  it('notes the time on the class, and records an Event that names the Machine and its VM', async () => {
+  it('notes the time on the class, and names the Machine and its VM in an Event and in the log', async () => {
     const { metadata } = await client.create(machineClasses, {
       ...{ metadata: { namespace, name: `class-${newName()}` }, provider: 'simulated', providerSpec: {} },
     });
@@ -133,6 +134,7 @@ describe('noteLostMachine', () => {
 
     const { metadata: noted } = await client.get(machineClasses, { namespace, name: metadata.name });
     expect(Date.parse(noted.annotations?.[names.lostMachine] ?? '')).toBeCloseTo(Date.now(), -5);
+    expect(lines).toContainEqual({ namespace, machine: ref.name, source: metadata.name, providerID: 'x:///vm-1' });
     const recorded = events.filter(({ regarding }) => regarding.uid === metadata.uid);
     expect(recorded).toMatchObject([{ type: 'Warning', reason: 'MachineLost', regarding: { kind: 'MachineClass' } }]);
     expect(recorded[0]?.note).toBe(

@@ -439,6 +439,11 @@ export function createMachineActivities(deps: MachineDeps) {
       const noted = await orNull(() => control.patch(resource, key, patch, localRequest()));
       if (noted === null || lost === undefined) return true;
       const { providerID: vm } = lost;
+      // Events on one class are limited, and a restore of etcd may lose many Machines at once.
+      log({
+        message: 'the machine is gone without its deletion',
+        fields: { namespace, machine: name, source, providerID: vm },
+      });
       const reason: SourceEvent = 'MachineLost';
       events.record({
         ...{ type: sourceEvents[reason].type, reason, action: reason },

@@ -1,7 +1,12 @@
 /** What the phases do about a machine's Node. */
 import { patched } from '@temporalio/workflow';
 import { isDeletionMeant, isHealthy } from '../../api/attention.ts';
-import type { MachineLimits, MachineSnapshot, MachineStage } from '../../api/model/machine.ts';
+import {
+  isPastCreation,
+  type MachineLimits,
+  type MachineSnapshot,
+  type MachineStage,
+} from '../../api/model/machine.ts';
 import type { NodeSnapshot } from '../../api/model/node.ts';
 import { claimToLeft, type NodeClaim, type NodeStanding, standingOf } from '../../api/node.ts';
 import { kubernetes, kubernetesSteps } from './kubernetes.ts';
@@ -84,11 +89,21 @@ export function isNodeDeleted(state: MachineState): boolean {
   return hasDeletedNode(state) && !isNodeKept(state);
 }
 
-/** Whether somebody deleted the Node while it was not ready: the Machine stays, and asks its owner to be replaced. */
+/**
+ * Whether somebody deleted the Node while it was not ready: the Machine stays, and asks its owner to be replaced. What
+ * was decided stays so: by a clock that is wrong, a Node that becomes ready again looks as if it had been ready.
+ */
 export function isNodeKept(state: MachineState): boolean {
-  const { node, machine } = state;
-  const isKept = node.state === 'present' && node.deleting && !isDeletionMeant(machine, node);
+  const { node, machine, keptNodeUid, joinedVm } = state;
+  if (node.state !== 'present' || machine.onNodeDeleted !== 'deleteMachine') return false;
+  const hasJoined = isPastCreation(machine.stage) || (joinedVm !== undefined && joinedVm === machine.providerID);
+  const isKept = node.uid === keptNodeUid || !isDeletionMeant(machine, node, hasJoined);
   return isKept && hasDeletedNode(state) && patched('nodes-that-were-deleted-while-not-ready');
+}
+
+/** Whether the Node was deleted while it was not ready, and has not been ready since. */
+export function isNodeDeletedUnready(state: MachineState): boolean {
+  return isNodeKept(state) && state.node.state === 'present' && state.node.hasRecovered !== true;
 }
 
 function hasDeletedNode(state: MachineState): boolean {

@@ -71,7 +71,7 @@ export interface PersistedState {
   replacing?: string;
   /** UID of the Node of the last VM that was replaced: watchers may see it for a while. */
   replacedNodeUid?: string;
-  /** UID of the last Node of which was reported that it was deleted and its Machine stays. */
+  /** UID of the last Node that was deleted while it was not ready. Its Machine stays, whatever the Node says later. */
   keptNodeUid?: string;
   /**
    * End of the last outage that was noticed, or when the Machine was first read, ms since the epoch on Temporal's

@@ -518,23 +518,32 @@ describe('the VM of a provider ID', () => {
     },
   );
 
-  it('[invariant 2 partly] keeps what has the UID of the Machine while it is attached to it, and says why', async () => {
-    const { provider, put, left } = startFake();
-    put(vm('a', { tags: {} }), nic('nic-1', { attachedTo: 'A' }), nic('nic-2'));
+  it.each([
+    ['has no tags', {}],
+    ['has the tags of the class, and the UID of another Machine', { ...vm('b').tags, [uidTag]: 'b' }],
+  ])(
+    '[invariant 2 partly] that %s keeps what has the UID of the Machine while it is attached to it, and says why',
+    async (_, tags) => {
+      const { provider, put, left } = startFake();
+      put(vm('a', { tags }), nic('nic-1', { attachedTo: 'A' }), nic('nic-2'));
 
-    const refused = await refusal(provider.deleteVm(named, context));
-    expect(refused).toMatchObject({
-      code: 'FailedPrecondition',
-      message: expect.stringContaining('the VM fake:///a/a'),
-    });
-    expect(left()).toEqual(['a', 'nic-1']);
-    expect(await refusal(provider.deleteVm(deletion, context))).toMatchObject({ code: 'FailedPrecondition' });
-    expect(left()).toEqual(['a', 'nic-1']);
+      const refused = await refusal(provider.deleteVm(named, context));
+      expect(refused).toMatchObject({
+        code: 'FailedPrecondition',
+        message: expect.stringContaining('the VM fake:///a/a'),
+      });
+      expect(left()).toEqual(['a', 'nic-1']);
+      expect(await refusal(provider.deleteVm(deletion, context))).toMatchObject({ code: 'FailedPrecondition' });
+      expect(left()).toEqual(['a', 'nic-1']);
 
-    put(vm('a', { tags: {}, state: 'gone' }));
-    expect(await provider.deleteVm(deletion, context)).toMatchObject({ state: 'gone' });
-    expect(left()).not.toContain('nic-1');
-  });
+      put(vm('a', { tags, state: 'deleting' }));
+      expect(await provider.deleteVm(deletion, context)).toMatchObject({ state: 'deleting' });
+      expect(left()).toEqual(['a', 'nic-1']);
+      put(vm('a', { tags, state: 'gone' }));
+      expect(await provider.deleteVm(deletion, context)).toMatchObject({ state: 'gone' });
+      expect(left()).not.toContain('nic-1');
+    },
+  );
 
   it('takes nothing along that is somebody else’s when it is gone', async () => {
     const { provider, put, left } = startFake();

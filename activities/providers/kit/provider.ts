@@ -99,7 +99,7 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
       : { listed: [...own, ...named.filter(isLeft)] };
   }
 
-  /** VMs of somebody else to which parts of the Machine are attached: with neither the tags of the class nor its UID. */
+  /** VMs of somebody else to which parts of the Machine are attached: with another UID, or without a UID and the tags of the class. */
   async function findHolders(session: Own, request: MachineRequest, listed: readonly CloudItem[]): Promise<CloudVm[]> {
     const known = listed.filter(isVm).map(({ id }) => id.toLowerCase());
     const users = new Set(listed.filter(isPart).flatMap(({ attachedTo }) => attachedTo?.toLowerCase() ?? []));
@@ -107,7 +107,10 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
     if (unknown.length === 0) return [];
     const tags = parseOrRefuse(cloud.tags, request.providerSpec, 'providerSpec');
     const found = await Promise.all(unknown.map((id) => findVm(session, id)));
-    const isOwn = (vm: CloudVm) => vm.tags[names.machineUid] === request.machine.uid || hasTags(vm.tags, tags);
+    const isOwn = (vm: CloudVm) => {
+      const uid = vm.tags[names.machineUid];
+      return uid === undefined ? hasTags(vm.tags, tags) : uid === request.machine.uid;
+    };
     return found.flatMap((items) => items.filter(isVm)).filter((vm) => isLeft(vm) && !isOwn(vm));
   }
 
@@ -202,9 +205,9 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
       for (const name of present) found.add(name);
       const nodeNames = [...found];
       if (own.length === 0 && lookedAt >= settledAt) {
-        const [stranger] = strangers;
+        const stranger = strangers.find(({ state }) => state !== 'deleting');
         if (stranger !== undefined) throw ofOthers(stranger);
-        return { state: 'gone', nodeNames };
+        return { state: strangers.length > 0 ? 'deleting' : 'gone', nodeNames };
       }
       if (present.some((name) => request.nodeNames?.includes(name) === false)) return { state: 'deleting', nodeNames };
 

@@ -25,6 +25,7 @@ function plan(given: {
   readonly isCordoned?: boolean;
   readonly cordonedBy?: string;
   readonly isDrained?: boolean;
+  readonly isNodeDeleted?: boolean;
   readonly nowMs?: number;
 }) {
   const {
@@ -57,6 +58,7 @@ function plan(given: {
     machine,
     {
       metadata: {
+        ...(given.isNodeDeleted && { deletionTimestamp: '2030-01-01T00:00:00Z' }),
         labels: Object.fromEntries(onNode),
         annotations: {
           [annotations.updateFailedReason]: 'no space',
@@ -95,6 +97,11 @@ describe('an in-place update', () => {
     [
       'the label of one whose turn it is',
       { order: selected, node: [candidateForUpdate], reason: 'CandidateForUpdate' },
+      { node: { metadata: { labels: { [selectedForUpdate]: 'true' } } } },
+    ],
+    [
+      'the same on a Node that was deleted, and whose Machine stays',
+      { order: selected, node: [candidateForUpdate], reason: 'CandidateForUpdate', isNodeDeleted: true },
       { node: { metadata: { labels: { [selectedForUpdate]: 'true' } } } },
     ],
     [

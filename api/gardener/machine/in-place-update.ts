@@ -56,7 +56,7 @@ export function planUpdateInPlace(
   const { metadata, status } = machine;
   const phase = status?.currentStatus?.phase ?? '';
   const isLeaving = metadata.deletionTimestamp !== undefined || phase === 'Terminating';
-  if (isLeaving || node?.metadata.deletionTimestamp !== undefined) return undefined;
+  if (isLeaving) return undefined;
   if (node === undefined) {
     const { status: late, event } = lateUpdate(machine, moment) ?? {};
     return late && { isEnd: false, status: { status: late }, ...(event && { event }) };

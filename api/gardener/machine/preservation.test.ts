@@ -421,11 +421,16 @@ it.each([
   );
 });
 
-it.each([
-  ['a Machine that is being deleted', { ofMachine: true }],
-  ['a Machine whose Node is', { ofMachine: false }],
-])('%s is not preserved', (_, { ofMachine }) => {
-  const { machine, node, plan } = world('Failed', { [keys.preserve]: 'now' });
-  (ofMachine ? machine : node!).metadata.deletionTimestamp = timeIn(0);
+it('a Machine that is being deleted is not preserved', () => {
+  const { machine, plan } = world('Failed', { [keys.preserve]: 'now' });
+  machine.metadata.deletionTimestamp = timeIn(0);
   expect(plan(hours(0))).toBeUndefined();
+});
+
+it('a Machine that stays although its Node was deleted is preserved as any other', () => {
+  const { node, plan } = world('Failed', { [keys.preserve]: 'now' });
+  const expected = plan(hours(0));
+  node!.metadata.deletionTimestamp = timeIn(0);
+  expect(expected).toBeDefined();
+  expect(plan(hours(0))).toEqual(expected);
 });

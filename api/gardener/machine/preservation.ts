@@ -52,7 +52,7 @@ export function planPreservation(
 ): MaintenancePlan | undefined {
   const { currentStatus } = machine.status ?? {};
   const isLeaving = machine.metadata.deletionTimestamp !== undefined || currentStatus?.phase === 'Terminating';
-  if (isLeaving || node?.metadata.deletionTimestamp !== undefined) return undefined;
+  if (isLeaving) return undefined;
   const decision = decide(machine, node);
   const expiry = currentStatus?.preserveExpiryTime ?? undefined;
   const isExpired = expiry !== undefined && moment.nowMs >= Date.parse(expiry);

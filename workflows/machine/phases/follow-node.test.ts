@@ -18,6 +18,7 @@ const {
   registerNode,
   startRunning,
   startAtRest,
+  advance,
   advanceUntil,
   untilCancelled,
   now,
@@ -214,17 +215,52 @@ describe('a Node that was not ready when it was deleted', () => {
   const bad = { conditions: { Ready: 'Unknown' } };
   const deleted = { deleting: true, deletedUnready: true };
 
-  it('has its Machine ask to be replaced at once, and fail when the owner has decided so', async () => {
-    touch({ limits: { ...cluster.machine.limits, healthSeconds: 3_600 } });
+  it.each([
+    [3_600, 60],
+    [20, 20],
+  ])('has its Machine, whose health timeout is %d s, ask to be replaced after %d s', async (healthSeconds, seconds) => {
+    touch({ limits: { ...cluster.machine.limits, healthSeconds } });
     await startAtRest();
     const sinceMs = now();
     await changeNode({ ...bad, ...deleted });
     await advanceUntil(isAsking);
-    expect(now()).toBe(sinceMs);
+
+    expect(now()).toBe(sinceMs + seconds * 1_000);
     expect(cluster.machine.stage).toBe('unhealthy');
+  });
+
+  it('has its Machine ask no later for its deletion if it is unhealthy for longer', async () => {
+    touch({ limits: { ...cluster.machine.limits, healthSeconds: 3_600 } });
+    await startAtRest();
+    await changeNode(bad);
+    await advance(600_000);
+    const sinceMs = now();
+    await changeNode(deleted);
+    await advanceUntil(isAsking);
+
+    expect(now()).toBe(sinceMs);
+  });
+
+  it('has its Machine wait for the health timeout when it was ready since', async () => {
+    touch({ limits: { ...cluster.machine.limits, healthSeconds: 3_600 } });
+    await startAtRest();
+    await changeNode({ ...bad, ...deleted });
+    await changeNode({ conditions: { Ready: 'True' }, hasRecovered: true });
+    await advanceUntil(() => cluster.machine.stage === 'running');
+    await changeNode(bad);
+    await advance(3_599_000);
+    expect(isAsking()).toBe(false);
+    await advance(1_000);
+    expect(isAsking()).toBe(true);
+  });
+
+  it('has its Machine fail when the owner has decided so', async () => {
+    await startAtRest();
+    await changeNode({ ...bad, ...deleted });
+    await advanceUntil(isAsking);
 
     touch({ request: { ...cluster.machine.request!, isGranted: true } });
-    await observe(undefined, 0);
+    await observe(undefined, 3_600_000);
     await advanceUntil(() => cluster.machine.stage === 'failed');
     expect(cluster.written.at(-1)?.event?.note).toBe(
       'node node-1 (Ready is Unknown) was deleted while it was not ready',
@@ -247,7 +283,7 @@ describe('a Node that was not ready when it was deleted', () => {
     await startAtRest();
     await changeNode({ ...bad, ...deleted });
     await advanceUntil(isAsking);
-    await changeNode({ conditions: { Ready: 'True' } });
+    await changeNode({ conditions: { Ready: 'True' }, hasRecovered: true });
     await advanceUntil(() => cluster.machine.stage === 'running');
     await workflow().terminate();
     await start();
@@ -260,6 +296,27 @@ describe('a Node that was not ready when it was deleted', () => {
     await workflow().result();
     expect(cluster.removedNodes).toEqual(['node-1']);
     expect(cloud.deletions).toHaveLength(1);
+  });
+
+  it('[invariant 6 partly] keeps its Machine, also if its times say later that it was ready', async () => {
+    await startAtRest();
+    await changeNode({ ...bad, ...deleted });
+    await advanceUntil(isAsking);
+    await changeNode({ conditions: { Ready: 'True' }, deletedUnready: undefined });
+    await advanceUntil(() => cluster.machine.stage === 'running');
+    await advance(3_600_000);
+
+    expect(cluster.steps).not.toContain('deleteMachine');
+  });
+
+  it('keeps its Machine if a backup has brought that back from before it joined', async () => {
+    await startAtRest();
+    touch({ stage: 'joining' });
+    await changeNode({ ...bad, ...deleted });
+    await advanceUntil(() => kept().length > 0);
+    await advance(60_000);
+
+    expect(cluster.steps).not.toContain('deleteMachine');
   });
 
   it('has its Machine deleted if that has not joined', async () => {

@@ -29,7 +29,7 @@ async function reportKept(state: MachineState): Promise<void> {
   const { node, machine, keptNodeUid } = state;
   if (node.state !== 'present' || node.uid === keptNodeUid) return;
   state.keptNodeUid = node.uid;
-  const note = `Node ${node.name} was deleted while it was not ready: the Machine stays, and asks to be replaced unless its node is healthy. To delete the node now, delete the Machine`;
+  const note = `Node ${node.name} was deleted while it was not ready: the Machine stays, and is unhealthy as long as its node is. To delete the node, delete the Machine`;
   await report(state, undefined, { stage: machine.stage, event: { reason: 'NodeKept', note } });
 }
 

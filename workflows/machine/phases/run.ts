@@ -2,7 +2,7 @@
 import { patched } from '@temporalio/workflow';
 import { sameConditions, stageByNode } from '../../../api/attention.ts';
 import type { MachineStage } from '../../../api/model/machine.ts';
-import { isNodeUnnamed, isOutdated, isSyncHeld, lackOf, objectionTo, syncNode } from '../node.ts';
+import { isNodeKept, isNodeUnnamed, isOutdated, isSyncHeld, lackOf, objectionTo, syncNode } from '../node.ts';
 import { again, type PhaseOutcome, waitFor } from '../outcome.ts';
 import { type Activity, showWait } from '../progress.ts';
 import { held, heldUntilMs, isHeld, isMaintenanceHeld, showTry } from '../repeats.ts';
@@ -23,7 +23,7 @@ export async function run(state: MachineState): Promise<PhaseOutcome> {
   const stage = stageOf(state);
   const isInStep =
     node.state !== 'present' ||
-    ((node.managed || objectionTo(state) !== undefined) &&
+    ((node.managed || isNodeKept(state) || objectionTo(state) !== undefined) &&
       !isOutdated(state) &&
       sameConditions(node.conditions, machine.conditions));
   const isHeldBack = !(stage === machine.stage && isInStep) && isSyncHeld(state, stage);

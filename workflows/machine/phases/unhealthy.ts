@@ -1,7 +1,7 @@
 /** Part of phase run: a machine whose Node is unhealthy for longer than its health timeout asks to be replaced. */
 import { stageByNode } from '../../../api/attention.ts';
 import { kubernetes } from '../kubernetes.ts';
-import { isNodeKept, isNodeUnnamed, unhealthyConditions } from '../node.ts';
+import { isNodeDeletedUnready, isNodeUnnamed, unhealthyConditions } from '../node.ts';
 import { again, type PhaseOutcome, waitFor } from '../outcome.ts';
 import { type Activity, showWait } from '../progress.ts';
 import { report } from '../report.ts';
@@ -10,6 +10,11 @@ import { refresh, untilAnswered } from '../wait.ts';
 
 /** How often a machine without an owner looks whether an outage is over, ms. */
 const outagePauseMs = 60_000;
+/**
+ * Within which the Nodes of an outage become Unknown, ms: the node lifecycle controller looks every 5 s, and kubelets
+ * report every 10 s. A cloud controller manager may have deleted the first of them before.
+ */
+const outageSpreadMs = 60_000;
 
 /**
  * Waits for the Node to become healthy until the health timeout. Then the machine asks to be replaced, and fails when
@@ -74,14 +79,14 @@ function waitingForOwner(state: MachineState): Activity {
 
 /**
  * When the machine asks to be replaced, ms since the epoch: a health timeout after it became unhealthy, or after the
- * last outage; at once where somebody deleted its Node. Infinity: never.
+ * last outage, and a minute at most where its Node was deleted while it was not ready. Infinity: never.
  */
 function healthDeadlineMs(state: MachineState): number {
-  if (isNodeKept(state)) return 0;
   const { stageSince, limits } = state.machine;
-  if (limits.healthSeconds === undefined) return Number.POSITIVE_INFINITY;
+  const { healthSeconds = Number.POSITIVE_INFINITY } = limits;
+  const timeoutMs = Math.min(healthSeconds * 1_000, isNodeDeletedUnready(state) ? outageSpreadMs : Infinity);
   const sinceMs = stageSince === undefined ? 0 : Date.parse(stageSince);
-  return Math.max(sinceMs, state.outageEndMs) + limits.healthSeconds * 1_000;
+  return Math.max(sinceMs, state.outageEndMs) + timeoutMs;
 }
 
 /** Reads Machine and Node. Answers whether the health timeout has passed by what they are now. */
@@ -135,6 +140,6 @@ async function fail(state: MachineState): Promise<PhaseOutcome> {
 }
 
 function lateText(state: MachineState): string {
-  if (isNodeKept(state)) return `node ${nodeText(state)} was deleted while it was not ready`;
+  if (isNodeDeletedUnready(state)) return `node ${nodeText(state)} was deleted while it was not ready`;
   return `node ${nodeText(state)} is unhealthy for more than ${state.machine.limits.healthSeconds} s`;
 }
