@@ -79,7 +79,7 @@ export const machineEvents = {
   },
   NodeKept: {
     type: 'Warning',
-    when: 'Somebody deleted the Node while it was not ready. The Machine stays, and asks its owner to be replaced unless the Node becomes healthy. See [a Node is deleted](../how-to/unhealthy-machines.md#a-node-is-deleted).',
+    when: 'Somebody deleted the Node while it was not ready. The Machine stays. If it runs and its Node does not become healthy within a minute, it asks its owner to be replaced. See [a Node is deleted](../how-to/unhealthy-machines.md#a-node-is-deleted).',
   },
   NodeDeleted: {
     type: 'Normal',

@@ -188,7 +188,7 @@ export function toTimeline(runs: readonly (readonly HistoryEvent[])[]): Timeline
         if (step !== undefined && !isBack) enter(step, at);
         const { activity_type: activity } = event.markerRecordedEventAttributes?.details.data?.payloads[0]?.json ?? {};
         isReleased ||= activity === 'tearDown' && result === true;
-        isLost ||= activity === 'noteLostMachine' && !isReleased;
+        isLost ||= activity === 'noteLostMachine' && result === true && !isReleased;
         isDeletedWithNode ||= activity === 'deleteMachine' && deletedAt === undefined;
         deletedAt ??= deletedAtIn(result);
         if (attributes['failure'] !== undefined) note(readFailure(attributes['failure']));

@@ -146,8 +146,8 @@ describe('noteLostMachine', () => {
   it('records no Event without what was lost, and none for a class that is gone', async () => {
     const before = events.length;
     const ref = { dialect: 'gardener', namespace, name: newName(), uid: 'gone' };
-    await activities.noteLostMachine(ref, 'small');
-    await activities.noteLostMachine(ref, 'gone', {});
+    expect(await activities.noteLostMachine(ref, 'small')).toBe(false);
+    expect(await activities.noteLostMachine(ref, 'gone', {})).toBe(true);
 
     expect(events).toHaveLength(before);
   });

@@ -426,18 +426,20 @@ export function createMachineActivities(deps: MachineDeps) {
     /**
      * Notes on the source that a Machine of it is gone, and that its VM may not be.
      * @param lost what it said last, for an Event; left out: it may have been deleted by an earlier run
+     * @returns whether it is known to be lost
      */
     async noteLostMachine(
       { dialect, namespace, name }: ObjectRef,
       source: string,
       lost?: Pick<MachineSnapshot, 'providerID'>,
-    ): Promise<true> {
+    ): Promise<boolean> {
       const { source: resource } = dialectOf(dialect).kinds;
-      if (resource === undefined) return true;
+      const isLost = lost !== undefined;
+      if (resource === undefined) return isLost;
       const key = { namespace, name: source };
       const patch = mergePatch({ metadata: { annotations: { [names.lostMachine]: new Date().toISOString() } } });
       const noted = await orNull(() => control.patch(resource, key, patch, localRequest()));
-      if (noted === null || lost === undefined) return true;
+      if (noted === null || lost === undefined) return isLost;
       const { providerID: vm } = lost;
       // Events on one class are limited, and a restore of etcd may lose many Machines at once.
       log({
@@ -452,7 +454,7 @@ export function createMachineActivities(deps: MachineDeps) {
           `Machine ${name} is gone without its deletion, and its VM ${vm === undefined ? '' : `${vm} `}may still be there: ` +
           `the next sweep looks for it, and \`millwright sweep -n ${namespace}\` at once`,
       });
-      return true;
+      return isLost;
     },
 
     /** Deletes the Machine, because its Node was. */

@@ -23,7 +23,8 @@ export async function beginReplacements(step: Step, owner: Owner): Promise<strin
   });
   if (outage !== undefined) {
     const note =
-      'Too many Nodes are unhealthy or missing together: no unhealthy machine is replaced until that is over';
+      'Too many Nodes are unhealthy or missing together: no unhealthy machine is replaced until that is over. ' +
+      'If VMs are gone for good, delete their Machines';
     recordOnOwner(step, owner, 'ReplacementHeld', note);
   }
   return outage;
