@@ -140,7 +140,7 @@ export const sourceEvents = {
   },
   MachineLost: {
     type: 'Warning',
-    when: 'A Machine of the class is gone without its deletion: somebody has removed its finalizers, or a backup was restored. Its VM may still be there; the note names both. The next sweep looks for it, and waits for approval if it [may be healthy](../how-to/orphan-sweep.md#the-brake). To keep the VM, [restore the Machine](../how-to/orphan-sweep.md#restore-a-machine).',
+    when: 'A Machine of the class has disappeared although Millwright did not finish deleting it: somebody removed its finalizers, or etcd was restored. Its VM may still be there; the note names both. The next sweep looks for it, and waits for approval if it [may be healthy](../how-to/orphan-sweep.md#the-brake). To keep the VM, [restore the Machine](../how-to/orphan-sweep.md#restore-a-machine).',
   },
   OrphansHeld: {
     type: 'Warning',

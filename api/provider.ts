@@ -78,7 +78,7 @@ export const EnsureVmRequest = z.object({
     .literal(true)
     .optional()
     .describe(
-      'Create, change and delete nothing: answer the VM that the Machine has, or fail with `NotFound`. Set to find out whether ' +
+      'Create, change and delete nothing: return the VM that the Machine has, or fail with `NotFound`. Set to find out whether ' +
         'the VM of `providerID` is the Machine’s. Left out: create one.',
     ),
   lastKnownState: z.string().optional().describe('What `ensureVm` returned as lastKnownState last time.'),
@@ -124,7 +124,7 @@ export const DeleteVmRequest = z.object({
   only: z
     .object({
       kind: resourceKind,
-      id: nonEmpty.describe('As `listVms` has answered it.'),
+      id: nonEmpty.describe('As `listVms` has returned it.'),
       uid: nonEmpty.optional().describe('UID tag that it carries. Left out: none.'),
     })
     .optional()
@@ -145,7 +145,7 @@ export const DeleteVmRequest = z.object({
     .optional()
     .describe(
       'Names of the Nodes that Millwright deletes after the VMs. A VM whose Node has another name is not deleted yet: ' +
-        'answer `deleting` with the name and be called again at once. An empty list knows no name, so delete no VM that has ' +
+        'return `deleting` with the name and be called again at once. An empty list knows no name, so delete no VM that has ' +
         'one. Left out: delete without regard for names.',
     ),
   mayBeUntagged: z
@@ -154,7 +154,7 @@ export const DeleteVmRequest = z.object({
     .describe(
       'Another system has begun the creation of the Machine, which has no provider ID: a VM of it may have no UID tag. ' +
         'Before `gone`, look for a VM with the name of the Machine, the tags of `providerSpec` and no UID tag that is being ' +
-        'created or runs. Delete nothing for that: if there is one, answer it in `untaggedVm`; if there are more, fail with ' +
+        'created or runs. Delete nothing for that: if there is one, return it in `untaggedVm`; if there are more, fail with ' +
         '`OutOfRange`. Left out: false.',
     ),
   outcomeUnknown: z
@@ -202,7 +202,7 @@ export const ListVmsRequest = z.object({
   withoutTags: z
     .boolean()
     .optional()
-    .describe('Set by the sweep: the items need no `tags`, which make its history large. A provider may answer them.'),
+    .describe('Set by the sweep: the items need no `tags`, which make its history large. A provider may return them.'),
 });
 export type ListVmsRequest = z.infer<typeof ListVmsRequest>;
 

@@ -138,7 +138,7 @@ describe('noteLostMachine', () => {
     const recorded = events.filter(({ regarding }) => regarding.uid === metadata.uid);
     expect(recorded).toMatchObject([{ type: 'Warning', reason: 'MachineLost', regarding: { kind: 'MachineClass' } }]);
     expect(recorded[0]?.note).toBe(
-      `Machine ${ref.name} is gone without its deletion, and its VM x:///vm-1 may still be there: ` +
+      `Machine ${ref.name} has disappeared although its deletion was not finished, and its VM x:///vm-1 may still be there: ` +
         `the next sweep looks for it, and \`millwright sweep -n ${namespace}\` at once`,
     );
   });

@@ -451,7 +451,8 @@ export function createMachineActivities(deps: MachineDeps) {
         ...{ type: sourceEvents[reason].type, reason, action: reason },
         regarding: referenceTo(resource, { ...key, uid: noted.metadata.uid }),
         note:
-          `Machine ${name} is gone without its deletion, and its VM ${vm === undefined ? '' : `${vm} `}may still be there: ` +
+          `Machine ${name} has disappeared although its deletion was not finished, and its VM ` +
+          `${vm === undefined ? '' : `${vm} `}may still be there: ` +
           `the next sweep looks for it, and \`millwright sweep -n ${namespace}\` at once`,
       });
       return isLost;

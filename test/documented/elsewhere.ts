@@ -55,8 +55,8 @@ export const elsewhere: Readonly<Record<string, Readonly<Record<string, Elsewher
     'temporal operator namespace': { testedBy: 'test/support/postgresql.ts' },
   },
   'docs/how-to/delete.md': {
-    'kubectl label machines --all': { testedBy: 'test/end-to-end/lost-target.test.ts' },
-    'kubectl delete machinedeployments,machinesets,machines': { testedBy: 'test/end-to-end/lost-target.test.ts' },
+    'kubectl label machines.machine.sapcloud.io --all': { testedBy: 'test/end-to-end/lost-target.test.ts' },
+    'kubectl delete machinedeployments.machine.sapcloud.io': { testedBy: 'test/end-to-end/lost-target.test.ts' },
   },
   'docs/how-to/encrypt-payloads.md': {
     'kubectl create secret': { testedBy: 'cli/data-converter.test.ts' },

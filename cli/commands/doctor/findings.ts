@@ -286,7 +286,7 @@ export function lostFinding(lost: readonly string[], next: Date | undefined): Fi
   return {
     subject: 'lost machines',
     state: 'warning',
-    message: `a Machine of ${of} may be gone without its deletion, and its VM still be there: ${when}`,
+    message: `a Machine of ${of} may be gone although its deletion was not finished, and its VM still be there: ${when}`,
     fix: '`millwright sweep` looks for the VM now; to keep it, restore the Machine: docs/how-to/orphan-sweep.md#restore-a-machine',
   };
 }

@@ -32,7 +32,10 @@ describe('timeline', () => {
 
   it.each([
     [false, '2026-11-23T10:00:01Z         gone'],
-    [true, '2026-11-23T10:00:01Z         lost  it was gone without its deletion: its VM may still be there'],
+    [
+      true,
+      '2026-11-23T10:00:01Z         lost  it has disappeared although its deletion was not finished: its VM may still be there',
+    ],
   ])('ends with the end of the machine, lost: %s', (isLost, last) => {
     const step = { step: 'run', start: '2026-11-23T10:00:00Z', end: '2026-11-23T10:00:01Z' } as const;
     const none = { failures: [], blockedOn: [], signals: [] };

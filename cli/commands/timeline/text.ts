@@ -9,7 +9,9 @@ export function timelineText(
 ): string {
   const rows = steps.map((step) => [secondsOf(step.start), tookText(step, nowMs), step.step, notesOf(step).join('; ')]);
   const last = steps.at(-1)?.end;
-  const end = isLost ? ['lost', 'it was gone without its deletion: its VM may still be there'] : ['gone', ''];
+  const end = isLost
+    ? ['lost', 'it has disappeared although its deletion was not finished: its VM may still be there']
+    : ['gone', ''];
   const gone = isGone && last !== undefined ? [[secondsOf(last), '', ...end]] : [];
   return columns([['START', 'TOOK', 'STEP', 'NOTES'], ...rows, ...gone]).join('\n');
 }

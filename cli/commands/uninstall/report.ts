@@ -48,7 +48,7 @@ function plural(kind: string, count: number): string {
   return kind.endsWith('s') ? `${kind}es` : `${kind}s`;
 }
 
-const listVms = 'kubectl get machines -o custom-columns=NAME:.metadata.name,VM:.spec.providerID';
+const listVms = 'kubectl get machines.machine.sapcloud.io -o custom-columns=NAME:.metadata.name,VM:.spec.providerID';
 
 function leftLines({ namespace, machines, temporal }: Report): string[] {
   return [

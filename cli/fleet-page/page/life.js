@@ -12,7 +12,7 @@ export function drawLife({ steps, lines, distance, isGone, isLost, isLimited }) 
   ];
   const rows = steps.map((step, i) => drawStep(step, steps[i - 1], lines));
   const ends = isLost
-    ? 'The Machine was gone without its deletion: its VM may still be there.'
+    ? 'The Machine has disappeared although its deletion was not finished: its VM may still be there.'
     : 'The VM is deleted, and the Machine gone.';
   const end = isGone ? [make('p', {}, ends)] : [];
   const caption = make('p', { className: 'caption' }, captions.filter(Boolean).join(' '));

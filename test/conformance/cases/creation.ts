@@ -39,7 +39,7 @@ export const creationCases: readonly Case[] = [
   },
   {
     title: 'create again',
-    promise: 'Asked again, with or without its provider ID however that is spelled, ensureVm answers the same VM.',
+    promise: 'Asked again, with or without its provider ID however that is spelled, ensureVm returns the same VM.',
     section: 'ensureVm',
     needs: [],
     async run(world) {
@@ -96,7 +96,7 @@ export const creationCases: readonly Case[] = [
   },
   {
     title: 'a VM that has to exist',
-    promise: 'With mustExist, ensureVm answers the VM that there is, and creates none: it fails with NotFound.',
+    promise: 'With mustExist, ensureVm returns the VM that there is, and creates none: it fails with NotFound.',
     section: 'ensureVm',
     needs: [],
     async run(world) {

@@ -11,7 +11,7 @@ const nobody = 'none';
 export const deletionCases: readonly Case[] = [
   {
     title: 'delete twice',
-    promise: 'deleteVm answers gone when nothing of the Machine is left, and again when there is nothing.',
+    promise: 'deleteVm returns gone when nothing of the Machine is left, and again when there is nothing.',
     section: 'deleteVm',
     needs: [],
     async run(world) {
@@ -56,7 +56,7 @@ export const deletionCases: readonly Case[] = [
   },
   {
     title: 'delete before the Node is known',
-    promise: 'With nodeNames that lack a Node of the VM, deleteVm deletes nothing and answers deleting with all names.',
+    promise: 'With nodeNames that lack a Node of the VM, deleteVm deletes nothing and returns deleting with all names.',
     section: 'deleteVm',
     needs: [],
     async run(world) {
@@ -134,7 +134,7 @@ export const deletionCases: readonly Case[] = [
   },
   {
     title: 'delete in a cloud that lists the VM late',
-    promise: 'With outcomeUnknown, deleteVm answers gone only after settleSeconds: the VM may not be listed before.',
+    promise: 'With outcomeUnknown, deleteVm returns gone only after settleSeconds: the VM may not be listed before.',
     section: 'deleteVm',
     needs: ['listedLate'],
     async run(world) {
@@ -206,7 +206,7 @@ export const deletionCases: readonly Case[] = [
 /** The last case in a cloud that the suite does not empty. */
 export const leaveNothing: Case = {
   title: 'leave nothing',
-  promise: 'When deleteVm has answered gone for a Machine, nothing of it is listed by listVms later.',
+  promise: 'When deleteVm has returned gone for a Machine, nothing of it is listed by listVms later.',
   section: 'deleteVm',
   needs: [],
   run: (world) => world.checkNothingIsLeft(),

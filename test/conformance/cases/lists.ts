@@ -9,7 +9,7 @@ import { answerOf } from '../world.ts';
 export const listCases: readonly Case[] = [
   {
     title: 'list many VMs beside those of another cluster',
-    promise: 'listVms answers every VM with the tags of the class once, page by page, and none without them.',
+    promise: 'listVms returns every VM with the tags of the class once, page by page, and none without them.',
     section: 'listVms, validateClass and the sweep',
     needs: ['cloud'],
     async run({ cloud, list }) {
@@ -26,7 +26,7 @@ export const listCases: readonly Case[] = [
   },
   {
     title: 'list by tags of another cluster',
-    promise: 'listVms answers nothing for tags of a class that nothing has.',
+    promise: 'listVms returns nothing for tags of a class that nothing has.',
     section: 'listVms, validateClass and the sweep',
     needs: [],
     async run({ ensure, newMachine, onlyVm, list, scope }) {
@@ -47,7 +47,7 @@ export const listCases: readonly Case[] = [
   },
   {
     title: 'validate a class',
-    promise: 'validateClass finds no problem, answers the same listScope every time, and asks no cloud.',
+    promise: 'validateClass finds no problem, returns the same listScope every time, and asks no cloud.',
     section: 'listVms, validateClass and the sweep',
     needs: [],
     async run({ calls, scope, cloud }) {
