@@ -78,8 +78,9 @@ export function startKubelets(options: KubeletOptions) {
     for (let due = statusUpdateMs * (0.5 + Math.random() / 2); ; due = statusUpdateMs) {
       await pause(due);
       if (!host.isOn()) return;
-      const patch = strategicMergePatch({ metadata: { uid }, status: heartbeatOf(host) });
       try {
+        const { status } = await client.get(nodes, { name: host.name }, { signal });
+        const patch = strategicMergePatch({ metadata: { uid }, status: heartbeatOf(host, status?.conditions) });
         await client.patch(nodes, { name: host.name }, patch, { signal, subresource: 'status' });
       } catch (error) {
         // As a kubelet: a Node that was deleted comes back with the next start only.
@@ -118,9 +119,12 @@ async function ensureNode(client: KubeClient, host: Host, signal: AbortSignal): 
     return (await client.create(nodes, nodeOf(host), { signal })).metadata.uid;
   } catch (error) {
     if (!isAlreadyExists(error)) throw error;
-    const { metadata, spec } = await client.get(nodes, { name: host.name }, { signal });
+    const { metadata, spec, status } = await client.get(nodes, { name: host.name }, { signal });
     if (spec?.providerID !== host.providerID) throw error;
-    const patch = strategicMergePatch({ metadata: { uid: metadata.uid }, status: heartbeatOf(host) });
+    const patch = strategicMergePatch({
+      metadata: { uid: metadata.uid },
+      status: heartbeatOf(host, status?.conditions),
+    });
     await client.patch(nodes, { name: host.name }, patch, { signal, subresource: 'status' });
     return metadata.uid;
   }

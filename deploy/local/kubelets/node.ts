@@ -60,24 +60,23 @@ export function nodeOf(host: Host): NewObject<Node> {
   };
 }
 
-/** The part of the status that a kubelet renews. */
-export function heartbeatOf(host: Host) {
+/**
+ * The part of the status that a kubelet renews.
+ * @param before the conditions of its Node: one that somebody else has changed has another time from now on
+ */
+export function heartbeatOf(host: Host, before: NonNullable<Node['status']>['conditions'] = []) {
   const lastHeartbeatTime = seconds(Date.now());
-  const lastTransitionTime = seconds(host.joinsAt);
-  const healthy = (type: string, reason: string) => ({
-    type,
-    status: 'False',
-    reason,
-    message: 'simulated',
-    lastHeartbeatTime,
-    lastTransitionTime,
-  });
+  const healthy = (type: string, reason: string, status = 'False') => {
+    const last = before.find((each) => each.type === type) ?? { status, lastTransitionTime: seconds(host.joinsAt) };
+    const { lastTransitionTime = lastHeartbeatTime } = last.status === status ? last : {};
+    return { type, status, reason, message: 'simulated', lastHeartbeatTime, lastTransitionTime };
+  };
   return {
     conditions: [
       healthy('MemoryPressure', 'KubeletHasSufficientMemory'),
       healthy('DiskPressure', 'KubeletHasNoDiskPressure'),
       healthy('PIDPressure', 'KubeletHasSufficientPID'),
-      { ...healthy('Ready', 'KubeletReady'), status: 'True' },
+      healthy('Ready', 'KubeletReady', 'True'),
     ],
   };
 }
