@@ -1,7 +1,7 @@
 /** What is found in a real API server. */
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { machineClasses, machines } from '../api/gardener/resources.ts';
-import { verdictAnnotation } from '../api/verdict.ts';
+import { verdictAnnotations } from '../api/verdict.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { mergePatch } from '../kube/patch.ts';
 import { newNamespace, patient, testClient } from '../test/support/kube.ts';
@@ -28,7 +28,7 @@ async function createClass(
 ): Promise<void> {
   const verdict = { version: 'of old', problems: [], ...(interruptionScope !== undefined && { interruptionScope }) };
   await client.create(machineClasses, {
-    metadata: { namespace: of.namespace, name, annotations: { ...verdictAnnotation(verdict) } },
+    metadata: { namespace: of.namespace, name, annotations: { ...verdictAnnotations(verdict) } },
     ...{ provider, secretRef: { namespace: of.namespace, name: 'pool' }, providerSpec: { name }, ...changes },
   });
 }

@@ -51,7 +51,7 @@ describe('writeVerdict', () => {
 
     const { metadata } = await findClass();
     expect(verdictOf({ metadata })).toEqual({ version, problems: ['size is huge', 'token is missing'] });
-    expect(metadata.annotations).toMatchObject({ other: 'stays' });
+    expect(metadata.annotations).toMatchObject({ other: 'stays', [names.accepted]: 'false' });
     expect(await read()).toMatchObject({ version, refusal: 'MachineClass "small": size is huge; token is missing' });
     expect(recorded).toMatchObject([
       {
@@ -83,6 +83,7 @@ describe('writeVerdict', () => {
       ['Normal', 'SourceAccepted'],
     ]);
     expect(await read()).not.toHaveProperty('refusal');
+    expect((await findClass()).metadata.annotations).toMatchObject({ [names.accepted]: 'true' });
   });
 
   it('replaces what somebody has written by hand', async () => {

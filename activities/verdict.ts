@@ -4,7 +4,7 @@ import { dialectOf } from '../api/dialects.ts';
 import { type SourceEvent, sourceEvents } from '../api/events.ts';
 import type { ObjectRef } from '../api/model/ref.ts';
 import { referenceTo } from '../api/objects.ts';
-import { type Verdict, verdictAnnotation, verdictOf } from '../api/verdict.ts';
+import { type Verdict, verdictAnnotations, verdictOf } from '../api/verdict.ts';
 import type { KubeClient } from '../kube/client.ts';
 import type { EventRecorder } from '../kube/events.ts';
 import { update } from '../kube/update.ts';
@@ -35,7 +35,7 @@ export function createVerdictActivities({ control, events }: VerdictDeps) {
       const change = (live: Parameters<typeof verdictOf>[0]) => {
         before = verdictOf(live);
         isWritten = !isDeepStrictEqual(before, verdict);
-        return isWritten ? { metadata: { annotations: verdictAnnotation(verdict) } } : undefined;
+        return isWritten ? { metadata: { annotations: verdictAnnotations(verdict) } } : undefined;
       };
       const live = await update(control, kinds.source, ref, change, localRequest());
       if (live === undefined || !isWritten) return;

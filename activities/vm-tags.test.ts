@@ -5,7 +5,7 @@ import { machineClasses, machines } from '../api/gardener/resources.ts';
 import type { ObjectRef } from '../api/model/ref.ts';
 import { names } from '../api/names.ts';
 import { jsonBytes, maxListBytes } from '../api/payloads.ts';
-import { verdictAnnotation } from '../api/verdict.ts';
+import { verdictAnnotations } from '../api/verdict.ts';
 import { withVmTags } from '../api/vm-tags.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { secrets } from '../kube/core.ts';
@@ -45,7 +45,7 @@ const readSource = () => gardener.source.read((resource, key) => client.find(res
 /** Writes a verdict on the class as it is now. */
 async function judge(change: { problems?: string[]; version?: string; tags?: undefined } = {}): Promise<void> {
   const { version } = await readSource();
-  const annotations = verdictAnnotation({ version, problems: [], tags, ...change });
+  const annotations = verdictAnnotations({ version, problems: [], tags, ...change });
   await client.patch(machineClasses, ref, mergePatch({ metadata: { annotations } }));
 }
 

@@ -152,6 +152,11 @@ export const names = {
    */
   verdict: `${prefix}verdict`,
   /**
+   * MachineClass: whether the last check has accepted it, `true` or `false`, for a column of kubectl. Written by the
+   * `sourceCheck` workflow.
+   */
+  accepted: `${prefix}accepted`,
+  /**
    * MachineClass: when a Machine of it was found gone although its VM was not known to be gone, RFC 3339. Written by
    * the `machine` workflow.
    */

@@ -26,7 +26,7 @@ export function verdictOf({ metadata }: Pick<KubeObject, 'metadata'>): Verdict |
   }
 }
 
-/** The annotation of a source object that has this verdict. */
-export function verdictAnnotation(verdict: Verdict): Readonly<Record<string, string>> {
-  return { [names.verdict]: JSON.stringify(verdict) };
+/** The annotations of a source object that has this verdict. */
+export function verdictAnnotations(verdict: Verdict): Readonly<Record<string, string>> {
+  return { [names.verdict]: JSON.stringify(verdict), [names.accepted]: String(verdict.problems.length === 0) };
 }

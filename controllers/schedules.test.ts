@@ -2,7 +2,7 @@ import { beforeEach, describe, expect, it } from '@jest/globals';
 import { type Client, ScheduleNotFoundError } from '@temporalio/client';
 import { gardener } from '../api/gardener/index.ts';
 import type { KubeObject } from '../api/objects.ts';
-import { verdictAnnotation } from '../api/verdict.ts';
+import { verdictAnnotations } from '../api/verdict.ts';
 import { createStore } from '../kube/store.ts';
 import type { Controller } from './controller.ts';
 import { createInterruptionScheduleController } from './schedules.ts';
@@ -51,7 +51,7 @@ function newController(interruptionPeriodSeconds = 60): Controller {
 
 function putClass(resourceVersion: string, interruptionScope?: string): void {
   const verdict = { version: '1', problems: [], ...(interruptionScope !== undefined && { interruptionScope }) };
-  const annotations = { ...verdictAnnotation(verdict) };
+  const annotations = { ...verdictAnnotations(verdict) };
   classes.put({ metadata: { namespace: 'n', name: 'a', uid: 'a', resourceVersion, annotations } } as KubeObject);
 }
 

@@ -11,7 +11,7 @@ import type { Machine } from '../api/gardener/schema/machine.ts';
 import type { MachineClass } from '../api/gardener/schema/machine-class.ts';
 import type { MachineDeployment } from '../api/gardener/schema/machine-deployment.ts';
 import type { MachineSet } from '../api/gardener/schema/machine-set.ts';
-import { verdictAnnotation } from '../api/verdict.ts';
+import { verdictAnnotations } from '../api/verdict.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { namespaces } from '../kube/core.ts';
 import { mergePatch } from '../kube/patch.ts';
@@ -56,7 +56,7 @@ const machine = (phase: string, change: object = {}) =>
   }) as Machine;
 const machineClass = (problems?: string[]) =>
   ({
-    metadata: { ...metadata, ...(problems && { annotations: verdictAnnotation({ version: '1', problems }) }) },
+    metadata: { ...metadata, ...(problems && { annotations: verdictAnnotations({ version: '1', problems }) }) },
   }) as MachineClass;
 
 /** Kind, object, what Argo CD says of it, and what Flux says where it has an expression for the kind. */

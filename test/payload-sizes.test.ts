@@ -8,7 +8,7 @@ import { finalizers } from '../api/gardener/names.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from '../api/gardener/resources.ts';
 import { names } from '../api/names.ts';
 import { jsonBytes, maxListBytes } from '../api/payloads.ts';
-import { verdictAnnotation } from '../api/verdict.ts';
+import { verdictAnnotations } from '../api/verdict.ts';
 import { MemoryCluster } from '../kube/memory-cluster.ts';
 import { inActivity } from './support/in-activity.ts';
 import { noReplacements } from './support/owner-deps.ts';
@@ -68,7 +68,7 @@ function clusterOf(deployments: number) {
     Array.from({ length: 1_000 }, (_, i) => {
       const verdict = { version: 'any', problems: [], interruptionScope: `scope-${i}` };
       return {
-        metadata: { ...common, name: `class-${i}`, uid: uidOf(4, i), annotations: { ...verdictAnnotation(verdict) } },
+        metadata: { ...common, name: `class-${i}`, uid: uidOf(4, i), annotations: { ...verdictAnnotations(verdict) } },
         ...{ provider: 'azure', secretRef: { namespace, name: 'cloud' } },
         providerSpec: { text: 'x'.repeat(3_000) },
       };

@@ -10,7 +10,7 @@ import type { MachineLimits, MachineReport, MachineSnapshot } from '../../api/mo
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { cordoners, names } from '../../api/names.ts';
 import { toNodeView, toNodeViewOf } from '../../api/node.ts';
-import { verdictAnnotation } from '../../api/verdict.ts';
+import { verdictAnnotations } from '../../api/verdict.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { type Node, nodes, secrets } from '../../kube/core.ts';
 import { StatusError } from '../../kube/errors.ts';
@@ -230,7 +230,7 @@ describe('begin', () => {
     const spec = { class: { kind: 'MachineClass', name: key.name } };
     const machine = await client.create(machines, { metadata: { namespace, name: newName() }, spec });
     const { version, problem } = await activities.readSource(refOf(machine), key.name);
-    const annotations = verdictAnnotation({ version, problems: ['size is missing'] });
+    const annotations = verdictAnnotations({ version, problems: ['size is missing'] });
     await client.patch(machineClasses, key, mergePatch({ metadata: { annotations } }));
     const begun = await activities.begin(refOf(machine), snapshotOf(machine), false);
     expect(problem).toBeUndefined();

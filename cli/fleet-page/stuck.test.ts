@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import type { KubeObject } from '../../api/objects.ts';
-import { verdictAnnotation } from '../../api/verdict.ts';
+import { verdictAnnotations } from '../../api/verdict.ts';
 import { type WorkflowKind, workflowId } from '../../api/workflow-id.ts';
 import type { Node } from '../../kube/core.ts';
 import { createStore } from '../../kube/store.ts';
@@ -47,7 +47,7 @@ function blockedBy(type: string, blockedOn: BlockedWorkflow['blockedOn'], kind?:
 function refusedClass(name: string, version?: string) {
   const versionOf = (source: KubeObject) => dialect.source.versionOf(source, []);
   const problems = ['machineType is hugee: no such type', 'region is empty'];
-  const annotations = verdictAnnotation({ version: version ?? versionOf(object(name)), problems });
+  const annotations = verdictAnnotations({ version: version ?? versionOf(object(name)), problems });
   return object(name, {}, { annotations });
 }
 

@@ -32,6 +32,6 @@ it('the policy protects on each kind what only workflows and controllers write t
   expect(protectedOn('MachineDeployment')).toEqual([
     ...[names.rolledBack, annotations.revision, labels.freeze, finalizers.machine],
   ]);
-  expect(protectedOn('MachineClass')).toEqual([names.verdict, names.lostMachine, finalizers.machine]);
+  expect(protectedOn('MachineClass')).toEqual([names.verdict, names.accepted, names.lostMachine, finalizers.machine]);
   expect(protectedOn('Secret')).toEqual([names.source, names.machine, names.machineUid, finalizers.secret]);
 });

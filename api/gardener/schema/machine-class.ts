@@ -1,6 +1,6 @@
 import { z } from 'zod';
 import { ageColumn, type KindDefinition } from '../../crds.ts';
-import { maxProviderLength } from '../../names.ts';
+import { maxProviderLength, names } from '../../names.ts';
 import type { CustomResource } from '../../objects.ts';
 import { ResourceList } from '../../schema.ts';
 import { resources } from '../names.ts';
@@ -49,6 +49,13 @@ export const machineClassDefinition: KindDefinition = {
   subresources: [],
   columns: [
     { name: 'Provider', type: 'string', jsonPath: '.provider', description: 'Provider that makes the VMs.' },
+    {
+      name: 'Accepted',
+      type: 'string',
+      jsonPath: `.metadata.annotations.${names.accepted.replaceAll('.', '\\.')}`,
+      description:
+        'Whether the last check has accepted it, of this version of the class and its Secrets or an earlier one.',
+    },
     ageColumn,
   ],
 };
