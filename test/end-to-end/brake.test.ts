@@ -144,7 +144,7 @@ describe('many orphans', () => {
     await untilListed('Completed', 2);
     const last = await findLastSweep({ client: temporal, name: namespace });
     const lately = expect.closeTo(Date.now(), -5);
-    expect(last).toEqual({ unlisted: 0, startedMs: lately, completedMs: lately });
+    expect(last).toEqual({ unlisted: [], startedMs: lately, completedMs: lately });
     await makeVm(millwright, 'e');
     await untilOld(millwright);
     expect((await sweep(millwright)).report.groups[0]).toMatchObject({ deleted: { count: 1 } });

@@ -277,7 +277,7 @@ export function sweepFinding(
 }
 
 /**
- * @param lost names of the classes that have lost a Machine since the start of the last sweep that has completed
+ * @param lost names of the classes that have lost a Machine for which the last sweep that has completed could not look
  * @param next when the Schedule starts a sweep; undefined: it starts none
  */
 export function lostFinding(lost: readonly string[], next: Date | undefined): Finding {

@@ -415,8 +415,8 @@ async function checkLost(control: KubeClient, connection: Connection, options: D
     if (noted.length === 0) return [];
     const dataConverter = dataConverterOf(options);
     const client = new Client({ connection, namespace: temporalServer(options).namespace, dataConverter });
-    const { startedMs = 0 } = (await findLastSweep({ client, name })) ?? {};
-    const lost = noted.filter(({ atMs }) => atMs > startedMs).map((each) => each.name);
+    const { startedMs = 0, unlisted = [] } = (await findLastSweep({ client, name })) ?? {};
+    const lost = noted.filter((each) => each.atMs > startedMs || unlisted.includes(each.name)).map((each) => each.name);
     return lost.length === 0 ? [] : [lostFinding(lost, (await findSweepState(client, name))?.next)];
   } catch (error) {
     if (isNotFound(error)) return []; // the CRDs are missing
