@@ -38,7 +38,7 @@ export async function namesOf(kind: string, words: readonly string[]): Promise<r
     const { items } =
       kind === 'namespaces'
         ? await control.list(namespaces, query)
-        : await control.list(resources[parseKind(kind)], { ...query, namespace: options.namespace });
+        : await control.list(resources[await parseKind(kind)], { ...query, namespace: options.namespace });
     await control.close();
     return items.map(({ metadata }) => metadata.name);
   } catch {
