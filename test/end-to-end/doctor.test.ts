@@ -155,7 +155,10 @@ describe('millwright doctor', () => {
     const lost = async () => (await findings()).found.filter(({ subject }) => subject === 'lost machines');
 
     expect(await lost()).toMatchObject([
-      { state: 'warning', message: expect.stringMatching(/class small .*the next sweep starts at 2\d/) },
+      {
+        ...{ state: 'warning', message: expect.stringMatching(/class small .*the next sweep starts at 2\d/) },
+        fix: expect.stringContaining(`\`millwright sweep -n ${namespace} --target-kubeconfig `),
+      },
     ]);
     const sweepOnce = async () => {
       const calledMs = Date.now();
