@@ -65,7 +65,11 @@ describe('signPlaces', () => {
     await newMachine('new', {});
     await newMachine('of-other', saying('small'), 'other');
     await newMachine('forged', { ...saying('small'), [names.placesSignature]: 'forged' });
-    const { signPlaces } = createSigningActivities({ control: client, findSigner: createSigners(client) });
+    const { signPlaces } = createSigningActivities({
+      control: client,
+      findSigner: createSigners(client),
+      installation: 'blue',
+    });
 
     await signPlaces(ref);
     expect((await validOf()).toSorted()).toEqual(['a', 'b']);
@@ -84,6 +88,7 @@ describe('signPlaces', () => {
     const { signPlaces } = createSigningActivities({
       control: { ...client, patch },
       findSigner: createSigners(client),
+      installation: 'blue',
     });
 
     const message = 'the API server refuses the signature of 1 of the Machines, first of a: ';

@@ -12,8 +12,9 @@ import { ProviderError } from './providers/provider.ts';
 
 export type SigningActivities = ReturnType<typeof createSigningActivities>;
 
-export function createSigningActivities({ control, findSigner }: PlacesDeps) {
-  const { listSources } = createPlaceRecords({ control, findSigner });
+export function createSigningActivities(deps: PlacesDeps) {
+  const { control, findSigner } = deps;
+  const { listSources } = createPlaceRecords(deps);
 
   return {
     /**

@@ -24,7 +24,13 @@ let ref: ObjectRef;
 beforeAll(async () => {
   client = patient(testClient());
   const events = { record: () => undefined, flush: async () => undefined };
-  activities = createVmTagsActivities({ control: client, events, defaults, findSigner: createSigners(client) });
+  activities = createVmTagsActivities({
+    control: client,
+    events,
+    defaults,
+    findSigner: createSigners(client),
+    installation: 'blue',
+  });
 });
 afterAll(() => client.close());
 

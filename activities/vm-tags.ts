@@ -8,19 +8,14 @@ import { type KubeObject, referenceTo } from '../api/objects.ts';
 import { inPortions } from '../api/payloads.ts';
 import { verdictOf } from '../api/verdict.ts';
 import { isTagged, toTagChange, vmTagsOf, withUncertainVmTags, withVmTags } from '../api/vm-tags.ts';
-import type { KubeClient } from '../kube/client.ts';
 import type { EventRecorder } from '../kube/events.ts';
 import { update } from '../kube/update.ts';
 import { localRequest } from './local-request.ts';
-import { createPlaceRecords } from './machine/places.ts';
-import type { FindSigner } from './signatures.ts';
+import { createPlaceRecords, type PlacesDeps } from './machine/places.ts';
 
-export interface VmTagsDeps {
-  /** Cluster of the Machines and their sources. */
-  readonly control: KubeClient;
+export interface VmTagsDeps extends PlacesDeps {
   readonly events: EventRecorder;
   readonly defaults: MachineLimits;
-  readonly findSigner: FindSigner;
 }
 
 export type VmTagsActivities = ReturnType<typeof createVmTagsActivities>;
@@ -53,8 +48,9 @@ export interface TagUpdate {
 /** Machines of one answer: the histories of their updates are as long as a run should have. */
 const machinesAtOnce = 200;
 
-export function createVmTagsActivities({ control, events, defaults, findSigner }: VmTagsDeps) {
-  const { placesOf } = createPlaceRecords({ control, findSigner });
+export function createVmTagsActivities(deps: VmTagsDeps) {
+  const { control, events, defaults } = deps;
+  const { placesOf } = createPlaceRecords(deps);
 
   return {
     /**

@@ -19,6 +19,11 @@ it.each([
     ['a', 'b'],
     ', or if they were deleted run millwright timeline a -n nowhere --installation blue; millwright timeline b -n nowhere --installation blue',
   ],
+  [
+    'MachineDeployment',
+    ['a', 'b', 'c', 'd'],
+    ', or if they were deleted run millwright rollout runs a -n nowhere --installation blue; millwright rollout runs b -n nowhere --installation blue; millwright rollout runs c -n nowhere --installation blue, and so on',
+  ],
   ['MachineDeployment', ['a'], ', or if it was deleted run millwright rollout runs a -n nowhere --installation blue'],
   ['MachineSet', ['a'], ''],
 ] as const)('describe says of each missing %s of %j which command shows its past', async (kind, names, past) => {

@@ -13,32 +13,39 @@ it.each([
   [['machine.machine.sapcloud.io/a', 'machine.machine.sapcloud.io/b'], 'Machine', ['a', 'b']],
   [['machine/a', 'b'], 'Machine', ['a', 'b']],
   [['machine', 'mc/a'], 'Machine', ['a']],
-] as const)('reads the kind and names of %j', ([first, ...more], kind, names) => {
-  expect(parseObjects(first, more)).toEqual({ kind, names });
+] as const)('reads the kind and names of %j', async ([first, ...more], kind, names) => {
+  expect(await parseObjects(first, more)).toEqual({ kind, names });
 });
 
-it.each([[['machine/a', 'mcd/b']], [['machine', 'mcd/b']], [['machine/']], [['machine/a/b']], [['node/a']]])(
-  'refuses %j',
-  ([first, ...more]) => {
-    expect(() => parseObjects(first!, more)).toThrow(UsageError);
-  },
-);
+it.each([
+  [['machine/a', 'mcd/b']],
+  [['machine', 'mcd/b']],
+  [['machine/']],
+  [['machine/a/b']],
+  [['node/a']],
+  [['machines.cluster.x-k8s.io']],
+  [['deployment.apps/a']],
+  [['machine.v1beta1.machine.sapcloud.io/a']],
+])('refuses %j', async ([first, ...more]) => {
+  await expect(parseObjects(first!, more)).rejects.toThrow(UsageError);
+});
 
 it.each([
   ['MachineDeployment', 'mcd/a'],
   ['MachineDeployment', 'machinedeployment.machine.sapcloud.io/a'],
+  ['MachineDeployment', 'machinedeployments.v1alpha1.machine.sapcloud.io/a'],
   ['MachineDeployment', 'Deployment/a'],
   ['Machine', 'a'],
   ['Machine', 'mc/a'],
-] as const)('reads the name of a %s from %s', (kind, given) => {
-  expect(parseNames(kind, [given])).toEqual(['a']);
+] as const)('reads the name of a %s from %s', async (kind, given) => {
+  expect(await parseNames(kind, [given])).toEqual(['a']);
 });
 
-it.each([['mcd/a'], ['prod/a'], ['machine/'], [''], ['machine/n/a']])(
+it.each([['mcd/a'], ['prod/a'], ['machine/'], [''], ['machine/n/a'], ['machine.machine.cluster.x-k8s.io/a']])(
   'refuses %j as the name of a Machine',
-  (given) => {
+  async (given) => {
     const problem = `name is '${given}': give a Machine, as <name> or machine/<name>`;
-    expect(() => parseNames('Machine', ['b', given])).toThrow(new UsageError(problem));
+    await expect(parseNames('Machine', ['b', given])).rejects.toThrow(new UsageError(problem));
   },
 );
 

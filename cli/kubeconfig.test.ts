@@ -8,6 +8,7 @@ import { expect, it } from '@jest/globals';
 import { clusterFlags, personFlags } from './flag-groups.ts';
 import { accessTo, accountOf, namespaceOf } from './kubeconfig.ts';
 import { parseOptions, UsageError } from './options.ts';
+import { resolveOptions } from './resolve-options.ts';
 
 it.each([
   [{ targetKubeconfig: 'inClusterConfig' }, 'Pod', 'Pod'],
@@ -49,7 +50,16 @@ it('refuses a context that the kubeconfig does not have with those that it has',
     const problem = new UsageError(`--context is 'nope': ${fix}`);
     expect(() => accessTo('control', options)).toThrow(problem);
     expect(() => namespaceOf(options)).toThrow(problem.message);
+    // Also for a command that asks only Temporal, and has a namespace.
+    const given = { controlKubeconfig, kubeconfig, context: 'nope', namespace: 'n' };
+    await expect(resolveOptions(personFlags, given, {})).rejects.toThrow(problem.message);
   }
+  const noKubeconfig = join(folder, 'notes');
+  await writeFile(noKubeconfig, 'no kubeconfig');
+  const options = parseOptions(personFlags, { kubeconfig: noKubeconfig, context: 'nope' }, {});
+  expect(() => accessTo('control', options)).toThrow(
+    `--kubeconfig: kubeconfig ${noKubeconfig} has no clusters: give a kubeconfig of kind Config`,
+  );
   await rm(folder, { recursive: true });
 });
 

@@ -50,24 +50,22 @@ export function accessTo(cluster: Cluster, options: KubeconfigOptions): Kubeconf
   const hasContext = 'context' in options && (cluster === 'control' || isOneCluster(options));
   const context = hasContext ? options.context : undefined;
   try {
-    if (context !== undefined) refuseUnknown(context, path);
     return loadKubeconfig(path, context);
   } catch (cause) {
-    if (cause instanceof UsageError) throw cause;
+    if (context !== undefined && cause instanceof ContextError) throw new UsageError(unknownText(context, path));
     const message = cause instanceof Error ? cause.message : String(cause);
     const more = hasContext && cause instanceof ContextError ? ', or give --context' : '';
     throw new Error(`${kubeconfigFlag(cluster, options)}: ${message}${more}`, { cause });
   }
 }
 
-function refuseUnknown(context: string, path: string): void {
+function unknownText(context: string, path: string): string {
   const known = contextNames(path);
-  if (known.includes(context)) return;
   const fix =
     known.length === 0
       ? `leave it out, kubeconfig ${path} has no contexts`
       : `give one of ${known.join(', ')}, which kubeconfig ${path} has`;
-  throw new UsageError(`--context is '${context}': ${fix}`);
+  return `--context is '${context}': ${fix}`;
 }
 
 /** Names of the contexts that a command can use. Throws an Error where the kubeconfig cannot be read. */

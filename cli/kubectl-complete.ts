@@ -12,3 +12,4 @@ const [{ toolCommands }, { complete }, { say }] = await Promise.all([
 await complete(toolCommands, process.argv.slice(2));
 // As kubectl expects it of a program of cobra: no names of files besides.
 say(':4');
+process.exit(); // a server that does not answer keeps no shell waiting

@@ -10,6 +10,7 @@ const { commands } = await import('./commands.ts');
 if (first === '__complete') {
   const { complete } = await import('./completion/complete.ts');
   await complete(commands, words);
+  process.exit(); // a server that does not answer keeps no shell waiting
 } else {
   const { runProgram } = await import('./program.ts');
   process.exit(await runProgram('millwright', commands));

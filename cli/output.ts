@@ -8,8 +8,15 @@ export function rendered(value: unknown, { output }: Options<'output'>, text: (i
     case 'json':
       return JSON.stringify(value, undefined, 2);
     case 'yaml':
-      return stringify(value).trimEnd();
+      return yamlOf(value).trimEnd();
     default:
       return text(output === 'wide');
   }
+}
+
+/** With all strings in quotes, where only quotes allow the escapes that `visible` makes. */
+function yamlOf(value: unknown): string {
+  const text = stringify(value);
+  if (!/\p{Bidi_Control}/u.test(text)) return text;
+  return stringify(value, { defaultKeyType: 'QUOTE_DOUBLE', defaultStringType: 'QUOTE_DOUBLE' });
 }

@@ -3,7 +3,7 @@ import { isGiven, type Options, parseOptions } from './options.ts';
 
 /**
  * `parseOptions`, and where a command has a context and nobody names a namespace, that of the context, as kubectl does.
- * Throws UsageError.
+ * Throws UsageError, also for a context that does not exist: commands that ask only Temporal would not notice.
  */
 export async function resolveOptions<N extends FlagName>(
   names: readonly N[],
@@ -11,9 +11,12 @@ export async function resolveOptions<N extends FlagName>(
   env: NodeJS.ProcessEnv,
 ): Promise<Options<N>> {
   const options = parseOptions(names, given, env);
-  if (!hasContext(options) || isGiven('namespace', given, env)) return options;
+  if (!hasContext(options)) return options;
+  const isNamed = isGiven('namespace', given, env);
+  if (isNamed && options.context === undefined) return options;
   const { namespaceOf } = await import('./kubeconfig.ts');
-  return { ...options, namespace: namespaceOf(options) ?? options.namespace };
+  const ofContext = namespaceOf(options);
+  return isNamed ? options : { ...options, namespace: ofContext ?? options.namespace };
 }
 
 function hasContext(

@@ -10,7 +10,8 @@ const maxLength = 100;
 
 /** The flag whose folder is never shown, but whether it is given. */
 export const codecFlag = flagOf('temporalCodecKeys');
-const targetFlag = flagOf('targetKubeconfig');
+/** The flag of which is shown what kind of cluster it names. */
+export const targetFlag = flagOf('targetKubeconfig');
 
 /** The values that a process has of them where it shows none, by flag: `--machine-drain-timeout` is `7200s`. */
 export const sharedDefaults: ReadonlyMap<string, string> = new Map([

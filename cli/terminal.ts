@@ -17,11 +17,14 @@ export function complain(text: string): void {
 }
 
 /**
- * Control characters as in `\u001b`, which a terminal does not obey, except newline and tab. So JSON and YAML stay what
- * they are: they have control characters only in strings where this is how to escape them.
+ * Control characters as in `\u001b`, which a terminal does not obey, except newline and tab; also those that reverse what
+ * follows. So JSON and YAML stay what they are: they have such characters only where this is how to escape them.
  */
 export function visible(text: string): string {
-  return text.replace(/[^\P{Cc}\n\t]/gu, (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  return text.replace(
+    /(?![\n\t])[\p{Cc}\p{Bidi_Control}]/gu,
+    (character) => `\\u${character.charCodeAt(0).toString(16).padStart(4, '0')}`,
+  );
 }
 
 /** Whether standard output is a terminal. */

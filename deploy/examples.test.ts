@@ -1,7 +1,7 @@
 /** The examples for Argo CD, Flux, kustomize and krew, and how those of providers are built, deployed and tested in CI. */
 import { execFile } from 'node:child_process';
 import { existsSync, globSync } from 'node:fs';
-import { mkdtemp, readFile, rm, symlink } from 'node:fs/promises';
+import { mkdtemp, readFile, rm, symlink, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { promisify } from 'node:util';
@@ -247,6 +247,13 @@ describe.each(['go', 'python'])('the example of a provider in %s', (language) =>
     for (const object of objects as Manifest[])
       await judgeObject(client, { ...object, metadata: { ...object.metadata, namespace } });
     expect(account).toMatchObject({ kind: 'ServiceAccount', metadata: { name: serviceAccountName } });
+    const [role, binding] = others;
+    expect(role?.kind).toBe('Role');
+    expect(binding).toMatchObject({
+      kind: 'RoleBinding',
+      roleRef: { kind: 'Role', name: role?.metadata.name },
+      subjects: [{ kind: 'ServiceAccount', name: serviceAccountName }],
+    });
   });
 
   it('sets variables in its Pods that a README names', async () => {
@@ -279,10 +286,16 @@ describe.each(['go', 'python'])('the example of a provider in %s', (language) =>
     await symlink(join(root, 'deploy/examples', folder), join(workspace, own));
     await symlink(root, join(workspace, clone));
 
-    const printOnly = { cwd: workspace, env: { ...process.env, MAKEFLAGS: 'n', GITHUB_WORKSPACE: workspace } };
+    // Read before each Makefile, whose default for the clone must not count.
+    const makefile = join(workspace, 'print.mk');
+    await writeFile(makefile, '$(info $(MAKECMDGOALS) with $(MILLWRIGHT))\n');
+    const { MILLWRIGHT: _, ...env } = process.env;
+    const make = { MAKEFLAGS: 'n', MAKEFILES: makefile, GITHUB_WORKSPACE: workspace };
+    const printOnly = { cwd: workspace, env: { ...env, ...make } };
     const runs = steps.flatMap(({ run }) => run ?? []).map((run) => promisify(execFile)('sh', ['-c', run], printOnly));
     const printed = (await Promise.all(runs)).map(({ stdout }) => stdout).join('');
     await rm(workspace, { recursive: true });
     expect(printed).toMatch(/^(go test|\S+python -m unittest) /m);
+    expect(printed.split('\n')).toContain(`test with ${join(workspace, clone)}`);
   });
 });

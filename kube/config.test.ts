@@ -91,10 +91,11 @@ describe('loadKubeconfig', () => {
     [{ 'current-context': 'here' }, "current-context is 'here', which no context has as its name"],
     [{}, 'current-context is missing'],
   ])('names the command that chooses a context, where %j is all that a file says', async (given, problem) => {
-    const path = join(dir, 'contexts');
+    const path = join(dir, "somebody's contexts");
     const contexts = ['blue', 'green'].map((name) => ({ name, context: { cluster: 'c', user: 'u' } }));
     await writeFile(path, JSON.stringify({ clusters: [], contexts, ...given }));
-    const fix = `run \`KUBECONFIG=${path} kubectl config use-context <name>\` with one of blue, green`;
+    const quoted = `'${dir}/somebody'\\''s contexts'`;
+    const fix = `run \`KUBECONFIG=${quoted} kubectl config use-context <name>\` with one of blue, green`;
     expect(() => loadKubeconfig(path)).toThrow(new ContextError(`kubeconfig ${path}: ${problem}: ${fix}`));
     await writeFile(path, JSON.stringify({ clusters: [], ...given }));
     expect(() => loadKubeconfig(path)).toThrow(
@@ -111,6 +112,15 @@ describe('loadKubeconfig', () => {
     const contexts = [{ name: 'blue', context: { cluster: 'c', user: 'u' } }];
     await writeFile(path, JSON.stringify({ contexts, 'current-context': 'blue', ...given }));
     expect(() => loadKubeconfig(path)).toThrow(new Error(`kubeconfig ${path}: in context 'blue', ${problem}`));
+  });
+
+  it.each([
+    [{ contexts: [{ name: 'blue' }] }, "in context 'blue', context.cluster is '': give one of a, which clusters has"],
+    [{ contexts: [{ name: 'blue', context: { cluster: 'a' } }] }, "cluster.server is '': give an http or https URL"],
+  ])('names what an entry without content lacks: %j', async (given, problem) => {
+    const path = join(dir, 'empty');
+    await writeFile(path, JSON.stringify({ clusters: [{ name: 'a' }], 'current-context': 'blue', ...given }));
+    expect(() => loadKubeconfig(path)).toThrow(new Error(`kubeconfig ${path}: ${problem}`));
   });
 
   it('reports that inClusterConfig needs a pod', () => {

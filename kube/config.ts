@@ -63,9 +63,9 @@ interface User {
 
 interface Kubeconfig {
   'current-context'?: string;
-  contexts?: { name: string; context: { cluster: string; user?: string; namespace?: string } }[];
-  clusters?: { name: string; cluster: Cluster }[];
-  users?: { name: string; user?: User }[];
+  contexts?: { name: string; context?: { cluster: string; user?: string; namespace?: string } | null }[];
+  clusters?: { name: string; cluster?: Cluster | null }[];
+  users?: { name: string; user?: User | null }[];
 }
 
 /** No context of a kubeconfig is chosen, or one that it does not have. */
@@ -91,7 +91,7 @@ export function loadKubeconfig(paths: string | 'inClusterConfig', contextName?: 
   const contexts = entriesOf(configs, 'contexts');
   const found = contexts.find((entry) => entry.name === name);
   if (found === undefined) throw new ContextError(contextProblem(paths, contexts, name));
-  const { context } = found;
+  const context = found.context ?? { cluster: '' };
   const namedBy = <T extends { name: string }>(field: 'cluster' | 'user', list: readonly T[], wanted: string): T => {
     const entry = list.find((each) => each.name === wanted);
     if (entry !== undefined) return entry;
@@ -102,10 +102,10 @@ export function loadKubeconfig(paths: string | 'inClusterConfig', contextName?: 
     throw new Error(`kubeconfig ${paths}: in context '${name}', context.${field} is '${wanted}': ${fix}`);
   };
   const { cluster, file: clusterFile } = namedBy('cluster', entriesOf(configs, 'clusters'), context.cluster);
-  const { user = {}, file: userFile = clusterFile } = context.user
-    ? namedBy('user', entriesOf(configs, 'users'), context.user)
-    : {};
-  const access = clusterAccess(cluster, user, { clusterFile, userFile });
+  const named = context.user ? namedBy('user', entriesOf(configs, 'users'), context.user) : undefined;
+  const user = named?.user ?? {};
+  const files = { clusterFile, userFile: named?.file ?? clusterFile };
+  const access = clusterAccess(cluster ?? { server: '' }, user, files);
   const userName = user.as ?? context.user;
   return {
     ...access,
@@ -151,10 +151,11 @@ function namesOf(list: readonly { readonly name: string }[]): string {
 /** @param name of a context that is not there; left out: none is chosen */
 function contextProblem(paths: string, contexts: readonly { readonly name: string }[], name?: string): string {
   const problem = name === undefined ? 'is missing' : `is '${name}', which no context has as its name`;
+  const quoted = `'${paths.replaceAll("'", `'\\''`)}'`;
   const fix =
     contexts.length === 0
       ? 'add a context, the file has none'
-      : `run \`KUBECONFIG=${paths} kubectl config use-context <name>\` with one of ${namesOf(contexts)}`;
+      : `run \`KUBECONFIG=${quoted} kubectl config use-context <name>\` with one of ${namesOf(contexts)}`;
   return `kubeconfig ${paths}: current-context ${problem}: ${fix}`;
 }
 

@@ -16,8 +16,8 @@ export interface LastSweep {
   /** ms since the epoch. */
   readonly startedMs: number;
   readonly completedMs: number;
-  /** Sources that it could not list. */
-  readonly unlisted: number;
+  /** Names of the sources that it could not list. */
+  readonly unlisted: readonly string[];
 }
 
 /** How long the question may take, ms. */
@@ -28,7 +28,7 @@ export async function findLastSweep({ client, name }: Installation): Promise<Las
   const last = await client.withDeadline(Date.now() + timeoutMs, () => lastCompleted(client, sweepsOf(name)));
   if (last === undefined) return undefined;
   const { report, closedAt } = last;
-  const unlisted = report.groups.filter(({ error }) => error !== undefined).flatMap(({ sources }) => sources).length;
+  const unlisted = report.groups.filter(({ error }) => error !== undefined).flatMap(({ sources }) => sources);
   return { startedMs: Date.parse(report.startedAt), completedMs: Date.parse(closedAt), unlisted };
 }
 

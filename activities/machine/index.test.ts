@@ -56,6 +56,7 @@ function createActivities(control: KubeClient, target = client): MachineActiviti
     events: { record: (event) => events.push(event), flush: async () => undefined },
     findOutage: async () => undefined,
     findSigner: createSigners(control),
+    installation: 'blue',
     logger: { info: (fields) => void lines.push(fields) },
     defaults,
     bootstrapTokenExtraGroups: '',
@@ -139,7 +140,7 @@ describe('noteLostMachine', () => {
     expect(recorded).toMatchObject([{ type: 'Warning', reason: 'MachineLost', regarding: { kind: 'MachineClass' } }]);
     expect(recorded[0]?.note).toBe(
       `Machine ${ref.name} has disappeared although its deletion was not finished, and its VM x:///vm-1 may still be there: ` +
-        `the next sweep looks for it, and \`millwright sweep -n ${namespace}\` at once`,
+        `the next sweep looks for it, and \`millwright sweep -n ${namespace} --installation blue\` at once`,
     );
   });
 

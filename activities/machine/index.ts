@@ -5,6 +5,7 @@
 
 import { asyncLocalStorage } from '@temporalio/activity';
 import { stageByNode } from '../../api/attention.ts';
+import { commandLineFor } from '../../api/command-line.ts';
 import type { MachineIdentityChange } from '../../api/dialect.ts';
 import { dialectOf } from '../../api/dialects.ts';
 import { type MachineEvent, machineEvents, type SourceEvent, sourceEvents } from '../../api/events.ts';
@@ -118,7 +119,7 @@ export type Known = Pick<
 
 /** @param deps `control` holds the Machines, `target` the Nodes; they may be the same cluster. */
 export function createMachineActivities(deps: MachineDeps) {
-  const { control, events, defaults } = deps;
+  const { control, events, defaults, installation } = deps;
 
   async function patchMachine(ref: ObjectRef, metadata: object, rest: object = {}): Promise<KubeObject | null> {
     const { kinds } = dialectOf(ref.dialect);
@@ -453,7 +454,7 @@ export function createMachineActivities(deps: MachineDeps) {
         note:
           `Machine ${name} has disappeared although its deletion was not finished, and its VM ` +
           `${vm === undefined ? '' : `${vm} `}may still be there: ` +
-          `the next sweep looks for it, and \`millwright sweep -n ${namespace}\` at once`,
+          `the next sweep looks for it, and \`${commandLineFor(installation, 'sweep', { namespace })}\` at once`,
       });
       return isLost;
     },

@@ -44,6 +44,7 @@ describe('what a preservation writes', () => {
       events: { record: (event) => events.push(event), flush: async () => undefined },
       findOutage: async () => undefined,
       findSigner: createSigners(kube),
+      installation: 'blue',
       logger: { info: () => undefined },
       defaults,
       bootstrapTokenExtraGroups: '',

@@ -31,6 +31,7 @@ describe('the places of a Machine', () => {
       events: { record: () => undefined, flush: async () => undefined },
       findOutage: async () => undefined,
       findSigner: createSigners(client),
+      installation: 'blue',
       logger: { info: () => undefined },
       defaults,
       bootstrapTokenExtraGroups: '',
@@ -211,7 +212,7 @@ describe('the places of a Machine', () => {
           'If the MachineClass was changed, restore it as it was, .* If somebody has edited the annotation, put it back',
       ),
     );
-    expect(problem).toContain(`millwright retry ${ref.name} -n ${namespace}`);
+    expect(problem).toContain(`millwright retry ${ref.name} -n ${namespace} --installation blue`);
     expect(await activities.rememberPlace(ref, placeIn('b'), true)).toEqual({ placeProblem: problem });
   });
 

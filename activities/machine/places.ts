@@ -1,4 +1,5 @@
 /** Where the VMs of a Machine are: kept on the Machine, as its source may be changed while they exist. */
+import { commandLineFor } from '../../api/command-line.ts';
 import { dialectOf } from '../../api/dialects.ts';
 import { annotationBytes, maxAnnotationBytes } from '../../api/metadata-rules.ts';
 import type { MachineSnapshot } from '../../api/model/machine.ts';
@@ -31,6 +32,8 @@ export interface PlacesDeps {
   /** Cluster of the Machines and their sources. */
   readonly control: KubeClient;
   readonly findSigner: FindSigner;
+  /** Name of the installation, for the commands in messages. */
+  readonly installation: string;
 }
 
 /** A Machine by its name: one that is restored from a backup has another UID. */
@@ -53,7 +56,7 @@ const ofNodes = [names.nodes, names.nodesSignature] as const;
  * What Machines say of places and Nodes. Who may edit a Machine can write it as well, so it is evidence only with a
  * signature; places are, too, while sources of the namespace say the same.
  */
-export function createPlaceRecords({ control, findSigner }: PlacesDeps) {
+export function createPlaceRecords({ control, findSigner, installation }: PlacesDeps) {
   const share = coalesce<readonly Place[]>();
 
   /** What all sources of a namespace say, read once for all that ask at the same moment. */
@@ -88,7 +91,7 @@ export function createPlaceRecords({ control, findSigner }: PlacesDeps) {
   async function evidenceOf(machine: Named, object: KubeObject, present?: Place): Promise<Evidence> {
     const { places = [], problem } = storedPlaces(object);
     const sourceKind = kindOfSource(machine);
-    const retry = `run \`millwright retry ${machine.name} -n ${machine.namespace}\``;
+    const retry = `run \`${commandLineFor(installation, 'retry', machine)}\``;
     if (problem !== undefined) {
       const fix = `Correct it, or remove it if the ${sourceKind} still describes that place; then ${retry}`;
       return { problem: `${problem}: it says where the VM was made. ${fix}` };

@@ -1,5 +1,7 @@
 import { execFile } from 'node:child_process';
+import { once } from 'node:events';
 import { chmod, mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { type AddressInfo, createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -70,6 +72,19 @@ it('bash completes words that it splits at =, : and @', async () => {
   ]);
 });
 
+it('offers nothing where Temporal does not answer, before a connection has timed out', async () => {
+  let connectedMs = 0;
+  const silent = createServer(() => (connectedMs ||= performance.now())).listen(0, '127.0.0.1');
+  await once(silent, 'listening');
+  const { port } = silent.address() as AddressInfo;
+
+  const offered = await bash(`millwright __complete sweep approve -n a --temporal-address 127.0.0.1:${port} ''`);
+  silent.close();
+  expect(offered).toEqual(['']);
+  expect(connectedMs).toBeGreaterThan(0);
+  expect(performance.now() - connectedMs).toBeLessThan(9_000);
+});
+
 it('kubectl completes the plugin with what kubectl_complete-machine prints', async () => {
   expect(await bash('kubectl_complete-machine sw')).toEqual(['sweep', ':4']);
   expect(await bash('kubectl_complete-machine run')).toEqual([':4']);
@@ -77,7 +92,10 @@ it('kubectl completes the plugin with what kubectl_complete-machine prints', asy
 
 it('offers the contexts of the kubeconfigs, and the namespaces of the cluster', async () => {
   const own = join(folder, 'kubeconfig');
-  const contexts = ['prod-a', 'prod-b', 'test'].map((name) => ({ name, context: { cluster: 'c' } }));
+  const contexts = ['prod-a', 'prod-b', 'test', 'prod $(id)', 'prod;id', '-prod'].map((name) => ({
+    name,
+    context: { cluster: 'c' },
+  }));
   await writeFile(own, JSON.stringify({ contexts, clusters: [{ name: 'c', cluster: { server: 'https://nowhere' } }] }));
   const other = join(folder, 'other');
   await writeFile(other, JSON.stringify({ contexts: [{ name: 'prod-c', context: { cluster: 'c' } }], clusters: [] }));
@@ -85,6 +103,8 @@ it('offers the contexts of the kubeconfigs, and the namespaces of the cluster', 
 
   expect(await complete('get', 'machines', '--context', 'prod')).toEqual(['prod-a', 'prod-b', 'prod-c']);
   expect(await complete('stuck', '--context=t')).toEqual(['--context=test']);
+  // Each needs quotes, or would be read as a flag.
+  expect(await complete('stuck', '--context', "''")).toEqual(['prod-a', 'prod-b', 'test', 'prod-c']);
   // A shell gets nothing where the API server does not answer within 1.5 s.
   for (const typedSoFar of ["''", 'kube-', 'kube-sys']) {
     await until(`a namespace is offered after ${typedSoFar}`, async (see) => {

@@ -1,5 +1,5 @@
 /** Names of objects and contexts, and ids of orphans, for the completion of a command line. */
-
+import { setTimeout } from 'node:timers/promises';
 import { personFlags, temporalFlags } from '../flag-groups.ts';
 import type { withInstallation } from '../installation.ts';
 import { parseKind } from '../kinds.ts';
@@ -33,27 +33,35 @@ export async function namesOf(kind: string, words: readonly string[]): Promise<r
     const options = await resolveOptions(personFlags, given, process.env);
     const { machine, set, deployment } = dialect.kinds;
     const resources = { Machine: machine, MachineSet: set, MachineDeployment: deployment };
-    const control = await connectCluster('control', options, 'completion');
-    const query = { metadataOnly: true, timeoutMs, failFast: true };
-    const { items } =
-      kind === 'namespaces'
-        ? await control.list(namespaces, query)
-        : await control.list(resources[parseKind(kind)], { ...query, namespace: options.namespace });
-    await control.close();
-    return items.map(({ metadata }) => metadata.name);
+    const resource = kind === 'namespaces' ? namespaces : resources[await parseKind(kind)];
+    return await inTime(async () => {
+      const control = await connectCluster('control', options, 'completion');
+      const { namespaced } = resource;
+      const query = { metadataOnly: true, timeoutMs, failFast: true };
+      const { items } = await control.list(resource, { ...query, ...(namespaced && { namespace: options.namespace }) });
+      await control.close();
+      return items.map(({ metadata }) => metadata.name);
+    });
   } catch {
     return [];
   }
 }
 
+/** Nothing where a server, or a plugin that logs in, does not answer in time. The process may end meanwhile. */
+function inTime(ask: () => Promise<readonly string[]>): Promise<readonly string[]> {
+  return Promise.race([ask(), setTimeout(timeoutMs, [], { ref: false })]);
+}
+
 async function heldIds(options: Parameters<typeof withInstallation>[0]): Promise<readonly string[]> {
   const { withInstallation } = await import('../installation.ts');
   const { findHeldSweeps } = await import('../../temporal/schedules.ts');
-  return withInstallation(options, async (to) => {
-    const waiting = await to.client.withAbortSignal(AbortSignal.timeout(timeoutMs), () => findHeldSweeps(to));
-    const orphans = waiting.flatMap(({ held }) => held.orphans);
-    return [...new Set(orphans.flatMap(({ named }) => named.map(({ id }) => id)))];
-  });
+  const ask = () =>
+    withInstallation(options, async (to) => {
+      const waiting = await findHeldSweeps(to);
+      const orphans = waiting.flatMap(({ held }) => held.orphans);
+      return [...new Set(orphans.flatMap(({ named }) => named.map(({ id }) => id)))];
+    });
+  return inTime(ask);
 }
 
 function valueIn(words: readonly string[], name: string): string | undefined {

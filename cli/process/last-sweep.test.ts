@@ -6,7 +6,7 @@ it('answers of the last sweep are kept for a while, and failures are not', async
   const standing = watchLastSweep(async () => {
     asked += 1;
     if (asked === 1) throw new Error('away');
-    return { startedMs: 0, completedMs: Date.now() - 60_000, unlisted: 3 };
+    return { startedMs: 0, completedMs: Date.now() - 60_000, unlisted: ['a', 'b', 'c'] };
   });
 
   await expect(standing()).rejects.toThrow('away');

@@ -27,6 +27,6 @@ export function watchLastSweep(find: () => Promise<LastSweep | undefined>): () =
       throw error;
     });
     const sinceMs = last?.completedMs ?? startMs;
-    return [{ ageSeconds: Math.max(0, Date.now() - sinceMs) / 1_000, unlisted: last?.unlisted ?? 0 }];
+    return [{ ageSeconds: Math.max(0, Date.now() - sinceMs) / 1_000, unlisted: last?.unlisted.length ?? 0 }];
   };
 }

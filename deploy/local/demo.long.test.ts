@@ -25,17 +25,23 @@ describe('npm run demo', () => {
     900_000, // where the packages of OpenStack have to be unpacked
   );
 
-  it('deletes the VM of a provider of the user on Ctrl-C, and ends with 0', async () => {
+  it('deletes the VM of a provider of the user on Ctrl-C, also on many of them, and ends with 0', async () => {
     const dir = await mkdtemp(join(tmpdir(), 'millwright-demo-test-'));
     const cloud = await startSimulatedCloud({ dir, bootMs: 200, deleteMs: 2_000 });
-    const demo = spawn(process.execPath, ['deploy/local/demo.ts', ...(await writePythonClass(dir, cloud.url))]);
+    const args = ['deploy/local/demo.ts', ...(await writePythonClass(dir, cloud.url))];
+    // A process group, to which a terminal sends the signal of Ctrl-C.
+    const demo = spawn(process.execPath, args, { detached: true });
     try {
       let output = '';
       for (const stream of [demo.stdout, demo.stderr]) stream.on('data', (data: Buffer) => (output += data.toString()));
       await until('the VM runs', async (see) => see(output).includes('and leaves the VMs.'));
       expect(await cloud.stats()).toMatchObject({ vmsEver: 1, vmsNow: 1 });
 
-      demo.kill('SIGINT');
+      const pressing = setInterval(() => {
+        if (demo.exitCode === null && !output.includes(' Delete all machines and their VMs ('))
+          process.kill(-demo.pid!, 'SIGINT');
+      }, 100);
+      demo.once('exit', () => clearInterval(pressing));
       const [code] = await once(demo, 'exit');
 
       expect({ code, output }).toEqual({ code: 0, output: expect.stringContaining('✓ Delete all machines') });

@@ -75,13 +75,16 @@ function readOwn(): OwnProvider | undefined {
   }
 }
 
-/** Deletes the machines also after a failure: their VMs are in a cloud of the user. */
+/** Deletes the machines also after a failure, or names those that are left: their VMs are in a cloud of the user. */
 async function runWithWorker(own: OwnProvider): Promise<void> {
   const demo = await setUpWithWorker(own, dir, screen, ending);
   const failures: string[] = [];
   const note = (error: Error) => void failures.push(error.message);
   await run(demo, firstStopOf(own), ownTour).catch(note);
-  await runTour(demo, screen, [removal]).catch(note);
+  await runTour(demo, screen, [removal]).catch(async (error: Error) => {
+    const left = await removal.missing(demo, '').catch(() => 'Whether Machines are left is not known');
+    note(new Error(left === undefined || error.message.includes(left) ? error.message : `${error.message}\n${left}`));
+  });
   if (failures.length > 0) throw new Error(failures.join('\n'));
 }
 

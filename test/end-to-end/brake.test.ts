@@ -86,7 +86,7 @@ describe('many orphans', () => {
     const { code, output } = await heldSweep(millwright);
     expect(code).toBe(1);
     for (const id of ids) expect(output).toContain(`vm ${id}`);
-    const advice = /To delete them: millwright sweep approve (.*) -n /;
+    const advice = /To delete them: millwright sweep approve -n .* -- (.*)/;
     expect(advice.exec(output)?.[1]?.split(' ').toSorted()).toEqual(ids.toSorted());
     const query = `MillwrightInstallation = '${namespace}' AND MillwrightBlockedOn = 'Brake'`;
     await until('Temporal lists it', async (see) => see(await temporal.workflow.count(query)).count === 1);
@@ -144,7 +144,7 @@ describe('many orphans', () => {
     await untilListed('Completed', 2);
     const last = await findLastSweep({ client: temporal, name: namespace });
     const lately = expect.closeTo(Date.now(), -5);
-    expect(last).toEqual({ unlisted: 0, startedMs: lately, completedMs: lately });
+    expect(last).toEqual({ unlisted: [], startedMs: lately, completedMs: lately });
     await makeVm(millwright, 'e');
     await untilOld(millwright);
     expect((await sweep(millwright)).report.groups[0]).toMatchObject({ deleted: { count: 1 } });

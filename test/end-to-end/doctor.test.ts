@@ -148,17 +148,31 @@ describe('millwright doctor', () => {
     );
   });
 
-  it('warns of a Machine that was lost until a sweep has looked for its VM', async () => {
-    const { control, namespace, temporal } = millwright;
+  it('warns of a Machine that was lost until a sweep could look for its VM', async () => {
+    const { cloud, control, namespace, temporal } = millwright;
     const annotations = { [names.lostMachine]: new Date().toISOString() };
     await control.patch(machineClasses, { namespace, name: 'small' }, mergePatch({ metadata: { annotations } }));
     const lost = async () => (await findings()).found.filter(({ subject }) => subject === 'lost machines');
 
     expect(await lost()).toMatchObject([
-      { state: 'warning', message: expect.stringMatching(/class small .*the next sweep starts at 2\d/) },
+      {
+        ...{ state: 'warning', message: expect.stringMatching(/class small .*the next sweep starts at 2\d/) },
+        fix: expect.stringContaining(`\`millwright sweep -n ${namespace} --target-kubeconfig `),
+      },
     ]);
-    await startSweep(millwright).exited;
-    await until('Temporal lists it', async (see) => see(await findLastSweep({ client: temporal, name: namespace })));
+    const sweepOnce = async () => {
+      const calledMs = Date.now();
+      await startSweep(millwright).exited;
+      await until('Temporal lists it', async (see) => {
+        const last = see(await findLastSweep({ client: temporal, name: namespace }));
+        return last !== undefined && last.startedMs >= calledMs;
+      });
+    };
+    await cloud.setFaults({ kind: 'forbidden' });
+    await sweepOnce();
+    await cloud.setFaults();
+    expect(await lost()).toMatchObject([{ message: expect.stringMatching(/class small /) }]);
+    await sweepOnce();
     expect(await lost()).toEqual([]);
   });
 

@@ -212,7 +212,7 @@ async function takePictures(browser: Browser): Promise<void> {
     });
     expect(lines).toMatch(/Source: MachineClass misspelt .*hugee/);
     expect(lines).toMatch(/Brake: orphan sweep \S+ waits for approval: there are 4 orphans/);
-    expect(lines).toMatch(/ millwright sweep approve( simulated:\S+){4} -n /);
+    expect(lines).toMatch(/ millwright sweep approve -n .* --( simulated:\S+){4}/);
   });
 
   it('has no line that is wider than a phone', async () => {

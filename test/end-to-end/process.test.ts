@@ -498,7 +498,7 @@ describe('without anybody at work', () => {
       output: `Temporal knows of no worker of installation '${namespace}', so no sweep was started: ${fix}\n`,
     });
     expect(waiting.logs()).toContain(`no worker of installation '${namespace}' answers: start one, or correct --inst`);
-    expect(waiting.logs()).toContain('`millwright stuck` whether the code of the sweep fails');
+    expect(waiting.logs()).toMatch(/`millwright stuck -n .*` whether the code of the sweep fails/);
     const servers = `--address ${temporalAddress} --namespace default`;
     expect(waiting.logs()).toContain(
       `temporal workflow terminate ${servers} --workflow-id ${namespace}/orphan-sweep/now`,

@@ -399,6 +399,19 @@ describe('deleteVm', () => {
     expect(deleted()).toEqual(['virtualMachines/copy', 'networkInterfaces/copy-nic', 'disks/workers-1-0-data-disk']);
   });
 
+  it('takes no VM of its resource group for one of another group that has the same name', async () => {
+    const holder = `${group.replace('machines', 'others')}/Microsoft.Compute/virtualMachines/other`;
+    arm.answer({
+      'GET virtualMachines/other': vm({ name: 'other', own: {} }),
+      'GET networkInterfaces': list(nic({ of: holder })),
+      'GET disks': list(),
+      'GET publicIPAddresses': list(),
+      'DELETE networkInterfaces/workers-1-nic': { status: 400, code: 'NicInUse' },
+    });
+
+    await expect(provider.deleteVm(deletion(), call())).rejects.toMatchObject({ cloudCode: 'NicInUse' });
+  });
+
   it('asks as often as docs/providers/azure.md says', async () => {
     arm.answer(withDeletions({ 'GET virtualMachines/workers-1': vm({ power: '', state: 'Updating' }) }));
 

@@ -269,7 +269,7 @@ async function listParts(session: Session<Arm>): Promise<CloudPart[]> {
 }
 
 async function findVm(session: Session<Arm>, name: string): Promise<CloudVm | undefined> {
-  if (name.length > nameLimit) return undefined; // Azure would refuse to look
+  if (name.length > nameLimit || name.includes('/')) return undefined; // Azure would refuse to look
   const { compute, resourceGroup: group } = session.client;
   const vm = await find(session, () => compute.virtualMachines.get(group, name, { expand: 'instanceView' }));
   return vm && toVm(vm);
@@ -466,22 +466,29 @@ function toNicPart({ id = '', name = '', tags, virtualMachine, provisioningState
     createdAt: noCreationTime,
     tags: fromAzure(tags),
     state,
-    ...attached(virtualMachine?.id),
+    ...attached(id, virtualMachine?.id),
   };
 }
 
 function toDiskPart({ id = '', name = '', tags, managedBy, timeCreated, provisioningState: state }: Disk): Part {
   const createdAt = (timeCreated ?? new Date(temporalNowMs())).toISOString();
-  return { kind: 'disk', id, name, createdAt, tags: fromAzure(tags), state, ...attached(managedBy) };
+  return { kind: 'disk', id, name, createdAt, tags: fromAzure(tags), state, ...attached(id, managedBy) };
 }
 
 function toIpPart({ id = '', name = '', tags, provisioningState: state }: PublicIPAddress): Part {
   return { kind: 'ip', id, name, createdAt: noCreationTime, tags: fromAzure(tags), state };
 }
 
-/** Name of the VM, in lower case, in its ID. */
-function attached(vmId: string | undefined): Pick<CloudPart, 'attachedTo'> {
-  return vmId ? { attachedTo: lastOf(vmId).toLowerCase() } : {};
+/** Name of the VM, in lower case, in its ID. Of a VM of another resource group the whole ID, which is no name. */
+function attached(partId: string, vmId: string | undefined): Pick<CloudPart, 'attachedTo'> {
+  if (!vmId) return {};
+  const attachedTo = groupOf(vmId) === groupOf(partId) ? lastOf(vmId) : vmId.replace(/^\//, '');
+  return { attachedTo: attachedTo.toLowerCase() };
+}
+
+/** Subscription and resource group in an ID. */
+function groupOf(id: string): string {
+  return id.toLowerCase().split('/').slice(0, 5).join('/');
 }
 
 function lastOf(id: string): string {

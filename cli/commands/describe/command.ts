@@ -22,7 +22,7 @@ export const describeCommand = defineCommand({
     ['describe mc workers-757f8-4bh9w workers-757f8-c6qxp', 'two machines'],
   ],
   async run(options, [given = '', ...more], rawFlags) {
-    const { kind, names } = parseObjects(given, more);
+    const { kind, names } = await parseObjects(given, more);
     if (names.length === 0) throw new UsageError('name is missing: name the object, or several');
     const { describe } = await import('./run.ts');
     const { text, notFound } = await describe(kind, names, options, rawFlags);

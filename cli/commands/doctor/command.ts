@@ -9,8 +9,8 @@ export const doctorCommand = defineCommand({
     ['doctor', 'the installation of the namespace of the context'],
     ['doctor -n machines --installation blue', 'another one'],
   ],
-  async run(options) {
+  async run(options, _, rawFlags) {
     const { doctor } = await import('./run.ts');
-    await doctor(options);
+    await doctor(options, rawFlags);
   },
 });

@@ -75,7 +75,10 @@ it.each([
   [['a'], undefined, /^a Machine of class a may be gone .*: the Schedule starts no sweep$/],
   [['a', 'b'], new Date(0), /of classes a, b may be gone .*: the next sweep starts at 1970-01-01T00:00:00.000Z$/],
 ])('warns of a Machine that was lost, with the time of the next sweep: %j', (lost, next, message) => {
-  expect(lostFinding(lost, next)).toMatchObject({ state: 'warning', message: expect.stringMatching(message) });
+  expect(lostFinding(lost, next, 'millwright sweep -n a')).toMatchObject({
+    ...{ state: 'warning', message: expect.stringMatching(message) },
+    fix: expect.stringMatching(/^`millwright sweep -n a` looks for the VM now/),
+  });
 });
 
 it('counts a process that has polled within a poll and a bit', () => {
@@ -192,9 +195,26 @@ describe('settingsFinding', () => {
   const full = of({ '--control-plane-nodes': 'true', '--node-conditions': 'A,B' }, 'b2c9');
   const ok = { subject: 'settings', state: 'ok' };
 
-  it('finds nothing where processes agree, or of which there is one', () => {
-    expect(settingsFinding(buildName(), { controllers: [full], workers: [full, full] }, false)).toMatchObject(ok);
-    expect(settingsFinding(buildName(), { controllers: [full], workers: [] }, false)).toMatchObject(ok);
+  it('says how many processes agree, and what is compared of their target clusters', () => {
+    const other = { ...full, identity: full.identity.replace(/^\d+/, '0') };
+    expect(settingsFinding(buildName(), { controllers: [full], workers: [full, other] }, false)).toEqual({
+      ...ok,
+      message:
+        'the 2 processes of this version do not differ in the flags of which all need the same value; of --target-kubeconfig only the kind of cluster is compared',
+    });
+  });
+
+  it.each([
+    [{ controllers: [full], workers: [full] }, 'one process of this version is there: nothing was compared'],
+    [
+      { controllers: [{ ...full, identity: '1@host with Millwright 0.1.0' }], workers: [] },
+      'no process of this version is there: nothing was compared',
+    ],
+  ])('says that it has compared nothing, where too few processes have this version', (running, message) => {
+    expect(settingsFinding(buildName(), running, false)).toEqual({ ...ok, message });
+  });
+
+  it('finds nothing where processes and this command have keys', () => {
     expect(settingsFinding(buildName(), { controllers: [keyed], workers: [keyed] }, true)).toMatchObject(ok);
     expect([full, keyed].map(({ identity }) => versionOf(identity))).toEqual([buildName(), buildName()]);
   });

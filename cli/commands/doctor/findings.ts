@@ -6,7 +6,7 @@ import type { CodecKeys } from '../../../temporal/codec.ts';
 import type { KeyUse } from '../../../temporal/key-use.ts';
 import { type Poller, silentMs } from '../../../temporal/task-queues.ts';
 import { durationText } from '../../duration-text.ts';
-import { codecFlag, sharedDefaults } from '../../shared-settings.ts';
+import { codecFlag, sharedDefaults, targetFlag } from '../../shared-settings.ts';
 
 /** Result of one check. */
 export interface Finding {
@@ -70,8 +70,8 @@ export function settingsFinding(
 ): Finding {
   const subject = 'settings';
   const processes = Object.entries(running).map(([component, pollers]) => {
-    const same = pollers.filter(({ identity }) => versionOf(identity) === own);
-    return { component, settings: same.map(({ identity }) => settingsOf(identity)) };
+    const identities = pollers.map(({ identity }) => identity).filter((each) => versionOf(each) === own);
+    return { component, identities, settings: identities.map(settingsOf) };
   });
   const differing = [...sharedDefaults].flatMap(([flag, byDefault]) => {
     const counted = processes.flatMap(({ component, settings }) => {
@@ -88,7 +88,11 @@ export function settingsFinding(
     return [{ flag, text: `${flag} is ${listed(counted.map(({ text }) => text))}${effect}` }];
   });
   if (differing.length === 0) {
-    const message = 'no two processes of this version differ in the flags of which all need the same value';
+    const { size } = new Set(processes.flatMap(({ identities }) => identities)); // `millwright run` is in both queues
+    const message =
+      size < 2
+        ? `${size === 0 ? 'no process' : 'one process'} of this version is there: nothing was compared`
+        : `the ${size} processes of this version do not differ in the flags of which all need the same value; of ${targetFlag} only the kind of cluster is compared`;
     return { subject, state: 'ok', message };
   }
   return {
@@ -277,17 +281,18 @@ export function sweepFinding(
 }
 
 /**
- * @param lost names of the classes that have lost a Machine since the start of the last sweep that has completed
+ * @param lost names of the classes that have lost a Machine for which the last sweep that has completed could not look
  * @param next when the Schedule starts a sweep; undefined: it starts none
+ * @param sweep command line that starts one
  */
-export function lostFinding(lost: readonly string[], next: Date | undefined): Finding {
+export function lostFinding(lost: readonly string[], next: Date | undefined, sweep: string): Finding {
   const of = `${lost.length === 1 ? 'class' : 'classes'} ${lost.join(', ')}`;
   const when = next === undefined ? 'the Schedule starts no sweep' : `the next sweep starts at ${next.toISOString()}`;
   return {
     subject: 'lost machines',
     state: 'warning',
     message: `a Machine of ${of} may be gone although its deletion was not finished, and its VM still be there: ${when}`,
-    fix: '`millwright sweep` looks for the VM now; to keep it, restore the Machine: docs/how-to/orphan-sweep.md#restore-a-machine',
+    fix: `\`${sweep}\` looks for the VM now; to keep it, restore the Machine: docs/how-to/orphan-sweep.md#restore-a-machine`,
   };
 }
 

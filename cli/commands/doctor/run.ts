@@ -26,7 +26,8 @@ import { findSweepState, sweepScheduleId } from '../../../temporal/schedules.ts'
 import { lackingSearchAttributes } from '../../../temporal/search-attributes.ts';
 import { listPollers, measureClock } from '../../../temporal/task-queues.ts';
 import { buildName } from '../../../temporal/version.ts';
-import { NegativeAnswer } from '../../command.ts';
+import { NegativeAnswer, type RawFlags } from '../../command.ts';
+import { commandLine } from '../../command-line.ts';
 import { dataConverterOf, readCodecKeys } from '../../data-converter.ts';
 import { dialect } from '../../dialect.ts';
 import type { clusterFlags, temporalFlags } from '../../flag-groups.ts';
@@ -67,8 +68,8 @@ type DoctorOptions = Options<
 const colours = { '✓': 'green', '!': 'yellow', '✗': 'red' } as const;
 
 /** Prints all findings. Throws NegativeAnswer when one of them is a problem. */
-export async function doctor(options: DoctorOptions): Promise<void> {
-  const findings = await find(options);
+export async function doctor(options: DoctorOptions, rawFlags: RawFlags): Promise<void> {
+  const findings = await find(options, rawFlags);
   const inColour = (text: string) =>
     text.replace(/^[✓!✗](?= )/gm, (mark) => paint(colours[mark as keyof typeof colours], mark));
   say(
@@ -78,7 +79,7 @@ export async function doctor(options: DoctorOptions): Promise<void> {
   if (findings.some(({ state }) => state === 'problem')) throw new NegativeAnswer();
 }
 
-async function find(options: DoctorOptions): Promise<Finding[]> {
+async function find(options: DoctorOptions, rawFlags: RawFlags): Promise<Finding[]> {
   const isApart = !hasNoTarget(options) && !isOneCluster(options);
   const [control, target, temporal] = await Promise.all([
     reachCluster('control', options),
@@ -86,14 +87,16 @@ async function find(options: DoctorOptions): Promise<Finding[]> {
     reachTemporal(options),
   ]);
   try {
-    const inControl = control.client && (await checkControl(control.client, options));
+    const inControl = control.client && (await checkControl(control.client, options, rawFlags));
     const sources = inControl?.sources ?? [];
     const nodes = hasNoTarget(options) ? undefined : ((isApart ? target : control)?.client ?? undefined);
     const inTarget = nodes && (await checkTarget(nodes, options));
     const known = control.client && nodes ? await checkKnown(nodes, control.client, options) : undefined;
     const inTemporal = temporal.server && (await checkQueues(temporal.server, options, sources));
     const lost =
-      temporal.server && control.client && (await checkLost(control.client, temporal.server.connection, options));
+      temporal.server &&
+      control.client &&
+      (await checkLost(control.client, temporal.server.connection, options, rawFlags));
     const ofCodec = temporal.server && (await checkCodec(temporal.server, options));
     const found = [
       inControl?.inNamespace,
@@ -142,13 +145,13 @@ async function reachCluster(cluster: 'control' | 'target', options: DoctorOption
 }
 
 /** What the cluster of the Machines has, and the classes of the namespace, whose providers need workers. */
-async function checkControl(client: KubeClient, options: DoctorOptions) {
+async function checkControl(client: KubeClient, options: DoctorOptions, rawFlags: RawFlags) {
   const { namespace, installation = namespace } = options;
   const names = { election: dialect.policy.leases, record: clusterRecordName(installation) };
   const list = async <T extends KubeObject>(resource: Resource<T>) =>
     (await client.list(resource, { namespace, failFast: true })).items;
   const [inNamespace, rights, crds, leases, owners, sources] = await Promise.all([
-    checkNamespace(client, namespace),
+    checkNamespace(client, namespace, rawFlags),
     checkRights(client, 'control', options, (role) => rightsOf(controlRules(dialect.kinds, names)[role], namespace)),
     finding('CRDs', () => checkCrds(client)),
     finding('Leases', () => checkLeases(client, namespace)),
@@ -186,7 +189,7 @@ async function checkSources(client: KubeClient, namespace: string, known: readon
 }
 
 /** That the namespace is missing, or what keeps it if it is being deleted; nothing otherwise. */
-async function checkNamespace(client: KubeClient, namespace: string): Promise<Finding[]> {
+async function checkNamespace(client: KubeClient, namespace: string, rawFlags: RawFlags): Promise<Finding[]> {
   const answer = await client
     .find(namespaces, { name: namespace }, { failFast: true })
     .then((found) => ({ found }))
@@ -199,10 +202,10 @@ async function checkNamespace(client: KubeClient, namespace: string): Promise<Fi
   }
   if (found.metadata.deletionTimestamp === undefined) return [];
   const { kinds, marks } = dialect;
-  const machinesFix = '`millwright stuck` says what the Machines wait for';
-  const sourcesFix =
-    'the controllers start a sweep that releases classes: `millwright stuck` says whether it waits, and ' +
-    '`millwright sweep --dry-run` what is left in their clouds';
+  const stuck = `\`${commandLine(['stuck'], namespace, rawFlags)}\``;
+  const dryRun = `\`${commandLine(['sweep', '--dry-run'], namespace, rawFlags)}\``;
+  const machinesFix = `${stuck} says what the Machines wait for`;
+  const sourcesFix = `the controllers start a sweep that releases classes: ${stuck} says whether it waits, and ${dryRun} what is left in their clouds`;
   const list = async (resource: Resource<KubeObject>, fix: string, finalizer?: string): Promise<Remainder> => {
     const { items } = await client.list(resource, { namespace, failFast: true, metadataOnly: true });
     const held = items.filter(({ metadata }) => finalizer === undefined || metadata.finalizers?.includes(finalizer));
@@ -402,7 +405,12 @@ async function checkCodec(
 }
 
 /** Classes that have lost a Machine which no sweep has looked for; nothing where there are none. */
-async function checkLost(control: KubeClient, connection: Connection, options: DoctorOptions): Promise<Finding[]> {
+async function checkLost(
+  control: KubeClient,
+  connection: Connection,
+  options: DoctorOptions,
+  rawFlags: RawFlags,
+): Promise<Finding[]> {
   const { namespace, installation: name = namespace } = options;
   const { source } = dialect.kinds;
   if (source === undefined) return [];
@@ -415,9 +423,11 @@ async function checkLost(control: KubeClient, connection: Connection, options: D
     if (noted.length === 0) return [];
     const dataConverter = dataConverterOf(options);
     const client = new Client({ connection, namespace: temporalServer(options).namespace, dataConverter });
-    const { startedMs = 0 } = (await findLastSweep({ client, name })) ?? {};
-    const lost = noted.filter(({ atMs }) => atMs > startedMs).map((each) => each.name);
-    return lost.length === 0 ? [] : [lostFinding(lost, (await findSweepState(client, name))?.next)];
+    const { startedMs = 0, unlisted = [] } = (await findLastSweep({ client, name })) ?? {};
+    const lost = noted.filter((each) => each.atMs > startedMs || unlisted.includes(each.name)).map((each) => each.name);
+    if (lost.length === 0) return [];
+    const sweep = commandLine(['sweep'], namespace, rawFlags);
+    return [lostFinding(lost, (await findSweepState(client, name))?.next, sweep)];
   } catch (error) {
     if (isNotFound(error)) return []; // the CRDs are missing
     return [unchecked('lost machines', error)];

@@ -22,7 +22,7 @@ export const getCommand = defineCommand({
     ['get mc -w -o json', 'an object in each line, at each change'],
   ],
   async run(options, [given = '', ...more], rawFlags) {
-    const { kind, names } = parseObjects(given, more);
+    const { kind, names } = await parseObjects(given, more);
     const [name] = names;
     if (name !== undefined && (options.allNamespaces || options.selector !== undefined)) {
       throw new UsageError(`name is '${name}': leave it out with --all-namespaces and with --selector`);

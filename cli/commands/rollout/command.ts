@@ -39,7 +39,7 @@ export const rolloutCommand = defineCommand({
     const action = rolloutActions.find((known) => known === wanted);
     if (action === undefined) throw new UsageError(`action is '${wanted}': give one of ${rolloutActions.join(', ')}`);
     refuseForeignFlags(action, rawFlags);
-    const [name] = parseNames('MachineDeployment', given);
+    const [name] = await parseNames('MachineDeployment', given);
     const isFromFile = action === 'plan' && options.filename !== undefined;
     if (isFromFile && name !== undefined) throw new UsageError(`name is '${name}': leave it out with --filename`);
     if (!isFromFile && name === undefined) {

@@ -14,7 +14,7 @@ export const retryCommand = defineCommand({
     ['retry --blocked-on CloudCapacity', 'all that wait for capacity'],
   ],
   async run(options, given, rawFlags) {
-    const names = parseNames('Machine', given);
+    const names = await parseNames('Machine', given);
     if (options.blockedOn === 'Brake') {
       const stuck = commandLine(['stuck'], options.namespace, rawFlags);
       throw new UsageError(
@@ -39,7 +39,7 @@ export const drainCommand = defineCommand({
     ['drain workers-757f8-4bh9w --skip', 'delete the VM with its pods'],
   ],
   async run(options, given, rawFlags) {
-    const [name = ''] = parseNames('Machine', given);
+    const [name = ''] = await parseNames('Machine', given);
     const { force, skip } = options;
     if (force === skip) {
       throw new UsageError(`--force ${force ? 'and --skip are both given' : 'or --skip is missing'}: give one of them`);

@@ -128,10 +128,13 @@ describe('what is stuck', () => {
     const counts = { groups: 1, listed: 1, seen: 9, candidates: 6, deleted: 0, failed: 0 };
     const waiting = { ...counts, doing: 'waiting for approval', since };
     const held = { reasons: ['there are 6 orphans'], count: 6, orphans };
+    const many = Array.from({ length: 25 }, () => ({ key: 'b', named: [...named, ...named] }));
     expect(toSweepExample({ ...waiting, held }, ({ count }) => `Judge ${count}.`)).toEqual({
       ...{ since, problem: 'waits for approval: there are 6 orphans; vm cloud:///a and 5 more' },
       unblock: 'Judge 6.',
     });
+    const { problem } = toSweepExample({ ...waiting, held: { reasons: [], count: 25, orphans: many } }, () => '');
+    expect(problem).toMatch(/^waits for approval: (vm cloud:\/\/\/a with vm cloud:\/\/\/a,? ){20}and 5 more$/);
     const lastError = { code: 'Unavailable', message: 'no answer', at: since };
     expect(toSweepExample({ ...waiting, lastError }, () => '')).toEqual({ since, problem: 'Unavailable: no answer' });
   });

@@ -8,6 +8,7 @@ import type { MachineDescription } from '../../../workflows/machine/messages.ts'
 import type { Held, SweepProgress } from '../../../workflows/orphansweep/messages.ts';
 import type { OwnerDescription } from '../../../workflows/rollout/messages.ts';
 import { sinceText } from '../../duration-text.ts';
+import { maxApproved } from '../sweep/report.ts';
 
 /** Workflows of a type that wait for the same. */
 export interface CauseGroup {
@@ -62,8 +63,8 @@ export function toExample(description: MachineDescription | OwnerDescription): E
 /** The same of a sweep. @param approvalOf what to do about orphans that wait */
 export function toSweepExample({ since, held, lastError }: SweepProgress, approvalOf: (held: Held) => string): Example {
   if (held !== undefined) {
-    const named = held.orphans.flatMap((orphan) => orphan.named.map(({ kind, id }) => `${kind} ${id}`));
-    const problem = `waits for approval: ${[...held.reasons, firstOf(named, held.count)].join('; ')}`;
+    const orphans = held.orphans.map(({ named }) => named.map(({ kind, id }) => `${kind} ${id}`).join(' with '));
+    const problem = `waits for approval: ${[...held.reasons, firstOf(orphans, held.count, maxApproved)].join('; ')}`;
     return { since, problem, unblock: approvalOf(held) };
   }
   const problem = lastError && `${lastError.code}: ${lastError.message}`;
@@ -175,8 +176,8 @@ function deploymentLines(blocked: readonly BlockedWorkflow[]): string[] {
 }
 
 /** The first of so many. */
-function firstOf(named: readonly string[], count: number): string {
-  const shown = named.slice(0, maxNames);
+function firstOf(named: readonly string[], count: number, most = maxNames): string {
+  const shown = named.slice(0, most);
   const more = count - shown.length;
   return `${shown.join(', ')}${more > 0 ? ` and ${more} more` : ''}`;
 }

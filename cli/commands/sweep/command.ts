@@ -29,6 +29,6 @@ export const sweepCommand = defineCommand({
       throw new UsageError("--dry-run is not a flag of 'sweep approve': use it with 'sweep' only");
     }
     const { approve, sweep } = await import('./run.ts');
-    await (action === undefined ? sweep(options, rawFlags) : approve(options, orphans));
+    await (action === undefined ? sweep(options, rawFlags) : approve(options, orphans, rawFlags));
   },
 });

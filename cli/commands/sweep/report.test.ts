@@ -1,4 +1,4 @@
-import { expect, it } from '@jest/globals';
+import { describe, expect, it } from '@jest/globals';
 import type { KeptReason } from '../../../workflows/orphansweep/messages.ts';
 import { approvalText, progressText, reportText } from './report.ts';
 
@@ -22,13 +22,35 @@ it('of orphans that wait it says how to keep one, and the command that deletes t
     / To keep a resource, leave its id out, and restore its Machine or remove the tags of the class /,
   );
   expect(text).toMatch(
-    / To delete them: millwright sweep approve cloud:\/\/\/0 'it'\\''s' cloud:\/\/\/1 -n n --installation blue$/,
+    / To delete them: millwright sweep approve -n n --installation blue -- cloud:\/\/\/0 'it'\\''s' cloud:\/\/\/1$/,
   );
 });
 
-it('of many orphans that wait it names the first', () => {
+it('of many orphans that wait the command names the first, and the text says what becomes of the others', () => {
   const text = approvalText({ reasons: [], count: 600, orphans: orphansOf(500) }, 'n', {});
-  expect(text).toMatch(/ To delete the first 20 of 600: millwright sweep approve( cloud:\/\/\/\d+){20} -n n$/);
+  expect(text).toMatch(
+    / To delete the first 20 of 600 and leave the others to the next sweep: millwright sweep approve -n n --( cloud:\/\/\/\d+){20}$/,
+  );
+});
+
+describe('ids that a cloud has made up', () => {
+  const heldAs = (...ids: string[]) => {
+    const orphans = ids.map((id) => ({ key: id, named: [{ kind: 'vm', id, name: '' }] }));
+    return approvalText({ reasons: [], count: ids.length, orphans }, 'n', {});
+  };
+
+  it('are no flags of the command', () => {
+    expect(heldAs('--temporal-address=evil:7233', '=ls')).toMatch(
+      / millwright sweep approve -n n -- --temporal-address=evil:7233 '=ls'$/,
+    );
+  });
+
+  it('are left out if they have characters that nobody sees, which the text says', () => {
+    expect(heldAs('a\u202eb', 'c', 'd\n')).toMatch(
+      / To delete the first 1 of 3 and leave the others, 2 with invisible characters in their ids, to the next sweep: millwright sweep approve -n n -- c$/,
+    );
+    expect(heldAs('a\u200bb')).toMatch(/ No command is given here: the ids have invisible characters\.$/);
+  });
 });
 
 it.each([

@@ -21,17 +21,27 @@ export function heldText({ reasons, count, orphans }: Held): string {
 }
 
 /** Most orphans that the command to approve them names. */
-const maxApproved = 20;
+export const maxApproved = 20;
 
-/** What a person has to do about orphans that wait, as sentences. The last one ends with the command to run. */
+/**
+ * What a person has to do about orphans that wait, as sentences. The last one ends with the command to run, which leaves
+ * out ids that a terminal does not show as they are.
+ */
 export function approvalText({ count, orphans }: Held, namespace: string, rawFlags: RawFlags): string {
-  const first = orphans.slice(0, maxApproved);
-  const ids = first.flatMap(({ named }) => named.map(({ id }) => id));
-  const them = first.length < count ? `the first ${first.length} of ${count}` : 'them';
+  const readable = orphans.filter(({ named }) => named.every(({ id }) => !/\p{C}/u.test(id)));
+  const unreadable = orphans.length - readable.length;
+  const ids = readable.slice(0, maxApproved).map(({ named }) => named.map(({ id }) => id));
+  const because = unreadable > 0 ? `, ${unreadable} with invisible characters in their ids,` : '';
+  const them =
+    ids.length < count
+      ? `the first ${ids.length} of ${count} and leave the others${because} to the next sweep`
+      : 'them';
   return [
     'Find out why the Machines are missing.',
     'To keep a resource, leave its id out, and restore its Machine or remove the tags of the class from the resource and its parts.',
-    `To delete ${them}: ${commandLine(['sweep', 'approve', ...ids], namespace, rawFlags)}`,
+    ids.length === 0
+      ? 'No command is given here: the ids have invisible characters.'
+      : `To delete ${them}: ${commandLine(['sweep', 'approve'], namespace, rawFlags, ids.flat())}`,
   ].join(' ');
 }
 

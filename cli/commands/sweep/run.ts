@@ -12,6 +12,7 @@ import {
 import type { Installation } from '../../../temporal/workflows.ts';
 import { type SweepProgress, type SweepReport } from '../../../workflows/orphansweep/messages.ts';
 import type { RawFlags } from '../../command.ts';
+import { commandLine } from '../../command-line.ts';
 import { dialectName } from '../../dialect.ts';
 import type { namespaceFlags, temporalFlags } from '../../flag-groups.ts';
 import { withInstallation } from '../../installation.ts';
@@ -41,7 +42,7 @@ export async function sweep(options: SweepOptions, rawFlags: RawFlags): Promise<
     }
     const id = await startSweep(to, { dialect: dialectName, namespace, dryRun }, 'person');
     complain(`sweep ${id}: it continues when this command ends`);
-    const print = progressPrinter(id, installation, server);
+    const print = progressPrinter(id, installation, server, commandLine(['stuck'], namespace, rawFlags));
     const report = await followSweep(to.client, id, (progress) => {
       const held = progress?.held;
       if (held === undefined) return print(progress);
@@ -59,8 +60,9 @@ export async function sweep(options: SweepOptions, rawFlags: RawFlags): Promise<
  * Approves the named orphans at every waiting sweep that lists one of them, and prints the reports of those sweeps.
  * Throws an Error when no sweep lists one of them, and when something could not be listed or deleted.
  */
-export async function approve(options: SweepOptions, named: readonly string[]): Promise<void> {
+export async function approve(options: SweepOptions, named: readonly string[], rawFlags: RawFlags): Promise<void> {
   const { namespace, installation = namespace } = options;
+  const stuck = commandLine(['stuck'], namespace, rawFlags);
   await withCluster(options, async (to, server) => {
     const waiting = await findHeldSweeps(to);
     if (waiting.length === 0) {
@@ -68,7 +70,7 @@ export async function approve(options: SweepOptions, named: readonly string[]): 
       throw new Error(
         missing.includes('worker')
           ? `${noWorkerOf(installation)}, so whether a sweep waits for approval is not known: ${startFix}`
-          : `no sweep of installation '${installation}' says that it waits for approval, so nothing was approved: \`millwright stuck\` lists what waits`,
+          : `no sweep of installation '${installation}' says that it waits for approval, so nothing was approved: \`${stuck}\` lists what waits`,
       );
     }
     const unknown = named.filter((given) => waiting.every((each) => idsOf(each, given).length === 0));
@@ -82,7 +84,7 @@ export async function approve(options: SweepOptions, named: readonly string[]): 
       complain(`sweep ${each.id}: ${await approveOrphans(to, each, ids)} approved`);
     });
     const ended = await tryEach(approved.done, async ({ each }) => {
-      const report = await followSweep(to.client, each.id, progressPrinter(each.id, installation, server));
+      const report = await followSweep(to.client, each.id, progressPrinter(each.id, installation, server, stuck));
       conclude(report, options, approvals.length > 1 ? each.id : undefined);
     });
     const problems = [...approved.problems, ...ended.problems];
@@ -135,14 +137,15 @@ function conclude(report: SweepReport, options: SweepOptions, id?: string): void
   if (problem !== undefined) throw new Error(problem);
 }
 
-/** Prints progress to standard error whenever it has changed. */
+/** Prints progress to standard error whenever it has changed. @param stuck command line that lists what waits */
 function progressPrinter(
   id: string,
   installation: string,
   { address, namespace }: TemporalServer,
+  stuck: string,
 ): (progress: SweepProgress | undefined) => void {
   const end = `temporal workflow terminate --address ${address} --namespace ${namespace} --workflow-id ${id}`;
-  const noWorker = `no worker of installation '${installation}' answers: start one, or correct --installation and end this sweep with ${end}; /readyz of a worker shows whether it is paused, and \`millwright stuck\` whether the code of the sweep fails`;
+  const noWorker = `no worker of installation '${installation}' answers: start one, or correct --installation and end this sweep with ${end}; /readyz of a worker shows whether it is paused, and \`${stuck}\` whether the code of the sweep fails`;
   let last = '';
   return (progress) => {
     const line = progress === undefined ? noWorker : progressText(progress);

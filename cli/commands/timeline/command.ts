@@ -10,7 +10,7 @@ export const timelineCommand = defineCommand({
   flags: [...namespaceFlags, 'output', 'installation', ...temporalFlags],
   examples: [['timeline workers-757f8-4bh9w', 'where the time of its creation or deletion went']],
   async run(options, given) {
-    const [name = ''] = parseNames('Machine', given);
+    const [name = ''] = await parseNames('Machine', given);
     const { timeline } = await import('./run.ts');
     say(await timeline(name, options));
   },

@@ -4,7 +4,7 @@ import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { ConnectionLike } from '@temporalio/client';
 import { stringify } from 'yaml';
-import { machineDeployments, machines } from '../../../api/gardener/resources.ts';
+import { machineDeployments, machineSets, machines } from '../../../api/gardener/resources.ts';
 import { providerTaskQueue } from '../../../api/names.ts';
 import { UsageError } from '../../../cli/options.ts';
 import { listPollers } from '../../../temporal/task-queues.ts';
@@ -191,10 +191,15 @@ export const ownTour: readonly Stop<Demo>[] = [
   },
 ];
 
-/** Deletes all machines, so that the cloud of the user keeps no VM of the demo. */
+const owned = [machineDeployments, machineSets, machines].map(({ plural, group }) => `${plural}.${group}`);
+
+/**
+ * Deletes all machines, so that the cloud of the user keeps no VM of the demo. Fails in a terminal without the variables
+ * of the demo, where kubectl has another cluster.
+ */
 export const removal: Stop<Demo> = {
   title: 'Delete all machines and their VMs',
-  command: 'kubectl delete machinedeployments,machinesets,machines --all --wait=false',
+  command: `: "\${DEMO:?}" && kubectl delete ${owned.join(',')} --all --wait=false`,
   async missing({ kube }) {
     const { items } = await kube.list(machines, { namespace });
     const left = items.map(({ metadata, spec }) => `${metadata.name} (${spec?.providerID || 'no provider ID'})`);

@@ -1,6 +1,8 @@
 /** Runs the tour without a user. */
-import { execFile } from 'node:child_process';
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { join } from 'node:path';
+import { text } from 'node:stream/consumers';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { Screen } from './screen.ts';
 import { type Demo, timed } from './set-up.ts';
@@ -25,14 +27,17 @@ export async function runTour<D extends Demo>(demo: D, screen: Screen, stops: re
 
 /** Output of a command. Throws with the output when the command fails. */
 async function runCommand(dir: string, command: string): Promise<string> {
-  return new Promise((resolve, reject) => {
-    const script = `exec 2>&1\n. "$0"\n${command}`; // one stream, so that the output is in order
-    execFile('sh', ['-c', script, join(dir, 'env')], { timeout: timeoutMs }, (error, stdout) => {
-      const output = stdout.trimEnd();
-      if (error) reject(new Error(`the command has failed (${error.signal ?? error.code}):\n${output}`));
-      else resolve(output);
-    });
+  const script = `exec 2>&1\n. "$0"\n${command}`; // one stream, so that the output is in order
+  const child = spawn('sh', ['-c', script, join(dir, 'env')], {
+    stdio: ['ignore', 'pipe', 'ignore'],
+    timeout: timeoutMs,
+    detached: true, // Ctrl-C reaches only us: what deletes the machines has to end
   });
+  const exited = once(child, 'exit');
+  const output = (await text(child.stdout)).trimEnd();
+  const [code, signal] = await exited;
+  if (code === 0) return output;
+  throw new Error(`the command has failed (${signal ?? code}):\n${output}`);
 }
 
 async function untilDone<D extends Demo>(demo: D, stop: Stop<D>, output: string): Promise<void> {
