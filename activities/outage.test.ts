@@ -135,7 +135,7 @@ describe('an outage about which nobody has asked', () => {
     expect(await askAfter(1_191, back)).toBeUndefined();
   });
 
-  it('counts for the default health timeout longer for a machine without one, whose Node was deleted', async () => {
+  it('counts for the default health timeout longer for a machine without one', async () => {
     const find = finderOf([...bad, ...recovered(after(-86_400)), ...well], [], {});
     expect(await find(beganMs + 600_000)).toMatch(/were less than \d+ s ago/);
   });

@@ -50,7 +50,7 @@ export const machineEvents = {
   NodeUnhealthy: { type: 'Warning', when: 'The Node is unhealthy or missing.' },
   HealthTimeout: {
     type: 'Warning',
-    when: 'The Node was unhealthy for longer than the health timeout: the Machine has failed. Its owner replaces it.',
+    when: 'The Node was unhealthy for longer than the health timeout, or was deleted while it was not ready: the Machine has failed. Its owner replaces it.',
   },
   NodeHealthy: { type: 'Normal', when: 'The Node is healthy again.' },
   VmInterrupted: {
@@ -79,7 +79,7 @@ export const machineEvents = {
   },
   NodeKept: {
     type: 'Warning',
-    when: 'Somebody deleted the Node while it was not ready. The Machine stays. If it runs and its Node does not become healthy within a minute, it asks its owner to be replaced. See [a Node is deleted](../how-to/unhealthy-machines.md#a-node-is-deleted).',
+    when: 'Somebody deleted the Node while it was not ready. The Machine stays. When it has been unhealthy for a minute, or for its health timeout if that is shorter, it asks its owner to be replaced. See [a Node is deleted](../how-to/unhealthy-machines.md#a-node-is-deleted).',
   },
   NodeDeleted: {
     type: 'Normal',
@@ -164,7 +164,7 @@ export type SourceEvent = keyof typeof sourceEvents;
 const ownerEvents = {
   ReplacingMachine: {
     type: 'Normal',
-    when: 'A Machine was unhealthy for longer than its health timeout and is replaced. The note says since when.',
+    when: 'A Machine was unhealthy for longer than its health timeout, or its Node was deleted while it was not ready, and it is replaced. The note says since when.',
   },
   ReplacementHeld: {
     type: 'Warning',

@@ -47,7 +47,7 @@ export function toNodeSnapshot(marks: Marks, node: NodeLike, machine: MachineNam
     resourceVersion: metadata.resourceVersion,
     name: metadata.name,
     deleting: metadata.deletionTimestamp !== undefined,
-    ...deletionFacts(node),
+    ...(wasDeletedUnready(node) && { deletedUnready: true }),
     managed: isMarked === true && machineNamedBy(nodeMachineLabel, node, machine) === nameOf(machine),
     conditions,
     ...(conditions[terminating.type] === 'True' && { isTerminating: true }),
@@ -57,26 +57,21 @@ export function toNodeSnapshot(marks: Marks, node: NodeLike, machine: MachineNam
   };
 }
 
-/** A Node that became ready this long after its creation at most was not ready before: it is new, ms. */
+/** A Node that became ready this long after its creation at most counts as new: it was not ready before, ms. */
 const newMs = 20 * 60_000;
 /**
  * How old the list may be by which a cloud controller manager deletes Nodes that are not ready, ms: it asks its cloud
  * about one after the other. https://github.com/kubernetes/cloud-provider/blob/master/controllers/nodelifecycle
  */
 const oldestListMs = 5 * 60_000;
-/** A Node that became not ready this long after its deletion was ready in between: clocks differ by less, ms. */
-const recoveredMs = 5 * 60_000;
-
 /** Whether a Node that is being deleted was not ready then, by its own times, or was ready again for a moment only. */
-function deletionFacts({ metadata, status }: NodeLike): Pick<NodeSnapshot, 'deletedUnready' | 'hasRecovered'> {
-  if (metadata.deletionTimestamp === undefined) return {};
-  const deletedMs = Date.parse(metadata.deletionTimestamp);
+function wasDeletedUnready({ metadata, status }: NodeLike): boolean {
+  if (metadata.deletionTimestamp === undefined) return false;
   const ready = status?.conditions?.find(({ type }) => type === 'Ready');
-  const sinceMs = Date.parse(ready?.lastTransitionTime ?? '');
-  if (ready?.status !== 'True')
-    return { deletedUnready: true, ...(sinceMs > deletedMs + recoveredMs && { hasRecovered: true }) };
-  const isNew = sinceMs <= Date.parse(metadata.creationTimestamp ?? '') + newMs;
-  return sinceMs > deletedMs - (isNew ? 0 : oldestListMs) ? { deletedUnready: true, hasRecovered: true } : {};
+  if (ready?.status !== 'True') return true;
+  const readyMs = Date.parse(ready.lastTransitionTime ?? '');
+  const isNew = readyMs <= Date.parse(metadata.creationTimestamp ?? '') + newMs;
+  return readyMs > Date.parse(metadata.deletionTimestamp) - (isNew ? 0 : oldestListMs);
 }
 
 /**

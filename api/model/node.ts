@@ -24,8 +24,6 @@ export interface NodeSnapshot extends NodeFacts {
   readonly deleting: boolean;
   /** It is being deleted, and was not ready then, or had just become so. Left out: it was ready, or nobody deletes it. */
   readonly deletedUnready?: true;
-  /** It has been ready since then: what is wrong with it now is something else. Only with `deletedUnready`. */
-  readonly hasRecovered?: true;
   /** Whether it carries our finalizer and the back reference to its Machine. */
   readonly managed: boolean;
   /** spec.providerID. Left out: it has none. */

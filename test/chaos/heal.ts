@@ -64,11 +64,18 @@ export async function heal(world: World): Promise<void> {
 
 /** Waits until everything is as it was asked for. Answers what is not, if it takes too long. @param tell progress */
 export async function converge(world: World, tell: (what: string) => void): Promise<Violation[]> {
-  const since = performance.now();
+  let since = performance.now();
   let isHelped = false;
+  const woken = new Set<string>();
   for (;;) {
-    const left = await allLeft(world).catch((error: unknown) => [`cannot be read: ${error}`]);
-    if (left.length === 0) return [];
+    const left = await leftOf(world).catch((error: unknown) => [`cannot be read: ${error}`]);
+    if (left.length === 0) {
+      const broken = await wakeBroken(world, woken);
+      if (broken.length === 0) return [];
+      if (woken.size === 0) since = performance.now(); // nothing has asked them before
+      for (const run of broken) woken.add(run);
+      left.push(...broken);
+    }
     const waitedMs = performance.now() - since;
     if (waitedMs > convergesWithinMs) {
       return left.map((where) => ({ what: 'has not converged', where, at: new Date().toISOString() }));
@@ -93,25 +100,21 @@ async function deleteWithoutVm({ cloud, control, machinesNow }: World): Promise<
   }
 }
 
-/** What is not yet as it was asked for, and then the runs that cannot go on. */
-async function allLeft(world: World): Promise<string[]> {
-  const left = await leftOf(world);
-  return left.length > 0 ? left : wakeBroken(world);
-}
-
 /**
  * Signals the open runs that cannot be replayed, as a change of their objects would: the controllers end a run only
  * when its tasks fail, and one at rest has none. Answers which they are.
+ * @param woken those that were signalled before
  */
-async function wakeBroken(world: World): Promise<string[]> {
+async function wakeBroken(world: World, woken: ReadonlySet<string>): Promise<string[]> {
   const runs = await replayHistories(world);
   const broken = runs.filter(({ closedAt, isRefused }) => closedAt === undefined && isRefused === true);
   return Promise.all(
     broken.map(async ({ run }) => {
       const [workflowId, runId] = run.split(' ');
+      const what = `run ${runId} of ${workflowId} cannot be replayed`;
       const handle = world.temporal.workflow.getHandle(workflowId ?? '', runId);
-      await handle.signal(refreshSignal).catch(() => undefined); // it may have been ended
-      return `${workflowId} cannot be replayed`;
+      if (!woken.has(what)) await handle.signal(refreshSignal).catch(() => undefined); // it may have been ended
+      return what;
     }),
   );
 }

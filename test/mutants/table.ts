@@ -253,8 +253,8 @@ const ofWorkflows: readonly Mutant[] = [
   {
     id: 'outage-is-unhealthy',
     file: 'workflows/machine/phases/unhealthy.ts',
-    text: 'return Math.max(sinceMs, state.outageEndMs) + limits.healthSeconds * 1_000;',
-    replacement: 'return sinceMs + limits.healthSeconds * 1_000;',
+    text: 'return Math.max(sinceMs, state.outageEndMs) + timeoutMs;',
+    replacement: 'return sinceMs + timeoutMs;',
     breaks: 'A time in which nobody could see the Nodes counts towards the health timeout.',
     tests: ['workflows/machine/phases/unhealthy.test.ts'],
   },
@@ -264,6 +264,22 @@ const ofWorkflows: readonly Mutant[] = [
     text: ' || isBetweenVms(state.machine)',
     replacement: '',
     breaks: 'A run that takes over in the middle of the replacement of a VM does not finish it.',
+    tests: ['workflows/machine/phases/follow-node.test.ts'],
+  },
+  {
+    id: 'deleted-node-asks-after-a-minute',
+    file: 'workflows/machine/phases/unhealthy.ts',
+    text: 'isNodeDeletedUnready(state) ? outageSpreadMs : Infinity',
+    replacement: 'isNodeDeletedUnready(state) ? 0 : Infinity',
+    breaks: 'The first Node of an outage that a cloud controller manager deletes costs a VM, before the outage shows.',
+    tests: ['workflows/machine/phases/follow-node.test.ts'],
+  },
+  {
+    id: 'kept-node-stays-kept',
+    file: 'workflows/machine/node.ts',
+    text: 'node.uid === keptNode?.uid || ',
+    replacement: '',
+    breaks: 'A healthy machine is deleted if the clock of its VM says that its Node was ready when it was deleted.',
     tests: ['workflows/machine/phases/follow-node.test.ts'],
   },
   {

@@ -9,6 +9,7 @@ import {
 } from '../../api/model/machine.ts';
 import type { NodeSnapshot } from '../../api/model/node.ts';
 import { claimToLeft, type NodeClaim, type NodeStanding, standingOf } from '../../api/node.ts';
+import { vmOf } from '../../api/provider-id.ts';
 import { kubernetes, kubernetesSteps } from './kubernetes.ts';
 import { putNode, setMachine } from './observe.ts';
 import { show, showSearchAttributes } from './progress.ts';
@@ -94,16 +95,22 @@ export function isNodeDeleted(state: MachineState): boolean {
  * was decided stays so: by a clock that is wrong, a Node that becomes ready again looks as if it had been ready.
  */
 export function isNodeKept(state: MachineState): boolean {
-  const { node, machine, keptNodeUid, joinedVm } = state;
+  const { node, machine, keptNode } = state;
   if (node.state !== 'present' || machine.onNodeDeleted !== 'deleteMachine') return false;
-  const hasJoined = isPastCreation(machine.stage) || (joinedVm !== undefined && joinedVm === machine.providerID);
-  const isKept = node.uid === keptNodeUid || !isDeletionMeant(machine, node, hasJoined);
+  const hasJoined = isPastCreation(machine.stage) || hasJoinedBefore(state);
+  const isKept = node.uid === keptNode?.uid || !isDeletionMeant(machine, node, hasJoined);
   return isKept && hasDeletedNode(state) && patched('nodes-that-were-deleted-while-not-ready');
 }
 
 /** Whether the Node was deleted while it was not ready, and has not been ready since. */
 export function isNodeDeletedUnready(state: MachineState): boolean {
-  return isNodeKept(state) && state.node.state === 'present' && state.node.hasRecovered !== true;
+  return isNodeKept(state) && state.keptNode?.hasRecovered !== true;
+}
+
+/** Whether the Node of the VM that the Machine names has joined, perhaps before a backup that has the Machine now. */
+export function hasJoinedBefore({ machine, joinedVm }: MachineState): boolean {
+  const { limits, providerID = '' } = machine;
+  return limits.hasNoNode !== true && joinedVm !== undefined && vmOf(joinedVm) === vmOf(providerID);
 }
 
 function hasDeletedNode(state: MachineState): boolean {

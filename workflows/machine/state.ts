@@ -71,8 +71,11 @@ export interface PersistedState {
   replacing?: string;
   /** UID of the Node of the last VM that was replaced: watchers may see it for a while. */
   replacedNodeUid?: string;
-  /** UID of the last Node that was deleted while it was not ready. Its Machine stays, whatever the Node says later. */
-  keptNodeUid?: string;
+  /**
+   * The last Node that was deleted while it was not ready, and whether it has been ready since. Its Machine stays,
+   * whatever the Node says later.
+   */
+  keptNode?: { readonly uid: string; readonly hasRecovered: boolean };
   /**
    * End of the last outage that was noticed, or when the Machine was first read, ms since the epoch on Temporal's
    * clock. The creation timeout counts from here.
@@ -319,7 +322,7 @@ export function toPersisted(state: MachineState): PersistedState {
   } = state;
   const { failedRun, deployment, nodeRefusal, reportedLack, replacing, replacedNodeUid, heardAskedAt, maintenance } =
     state;
-  const { joinedVm, namedByCloud, nodeQuestion, heardRetry, keptNodeUid } = state;
+  const { joinedVm, namedByCloud, nodeQuestion, heardRetry, keptNode } = state;
   return {
     machine,
     node,
@@ -349,7 +352,7 @@ export function toPersisted(state: MachineState): PersistedState {
     ...(heardRetry !== undefined && { heardRetry }),
     ...(replacing !== undefined && { replacing }),
     ...(replacedNodeUid !== undefined && { replacedNodeUid }),
-    ...(keptNodeUid !== undefined && { keptNodeUid }),
+    ...(keptNode !== undefined && { keptNode }),
     ...(heardAskedAt !== undefined && { heardAskedAt }),
     ...(failedRun !== undefined && { failedRun }),
     ...(deployment !== undefined && { deployment }),

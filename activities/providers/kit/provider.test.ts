@@ -519,21 +519,20 @@ describe('the VM of a provider ID', () => {
   );
 
   it.each([
-    ['has no tags', {}],
-    ['has the tags of the class, and the UID of another Machine', { ...vm('b').tags, [uidTag]: 'b' }],
+    ['no tags', {}, 'neither the tags of the class nor a UID of a Machine'],
+    ['the tags of the class, and the UID of another Machine', { ...ofClass, [uidTag]: 'b' }, 'the UID b'],
   ])(
-    '[invariant 2 partly] that %s keeps what has the UID of the Machine while it is attached to it, and says why',
-    async (_, tags) => {
+    '[invariant 2 partly] that has %s keeps what has the UID of the Machine while it is attached to it, and says why',
+    async (_, tags, why) => {
       const { provider, put, left } = startFake();
       put(vm('a', { tags }), nic('nic-1', { attachedTo: 'A' }), nic('nic-2'));
 
-      const refused = await refusal(provider.deleteVm(named, context));
-      expect(refused).toMatchObject({
+      expect(await refusal(provider.deleteVm(deletion, context))).toMatchObject({
         code: 'FailedPrecondition',
-        message: expect.stringContaining('the VM fake:///a/a'),
+        message: expect.stringContaining(
+          `what is attached to the VM fake:///a/a (a) is not deleted: this VM has ${why}. Detach`,
+        ),
       });
-      expect(left()).toEqual(['a', 'nic-1']);
-      expect(await refusal(provider.deleteVm(deletion, context))).toMatchObject({ code: 'FailedPrecondition' });
       expect(left()).toEqual(['a', 'nic-1']);
 
       put(vm('a', { tags, state: 'deleting' }));
@@ -544,6 +543,14 @@ describe('the VM of a provider ID', () => {
       expect(left()).not.toContain('nic-1');
     },
   );
+
+  it('[invariant 2 partly] keeps what is attached to it, also if the Machine names it', async () => {
+    const { provider, put, left } = startFake();
+    put(vm('a', { tags: {} }), nic('nic-1', { attachedTo: 'a' }), nic('nic-2'));
+    const message = expect.stringContaining('the VM fake:///a/a (a) is neither used nor deleted');
+    expect(await refusal(provider.deleteVm(named, context))).toMatchObject({ code: 'FailedPrecondition', message });
+    expect(left()).toEqual(['a', 'nic-1']);
+  });
 
   it('takes nothing along that is somebody else’s when it is gone', async () => {
     const { provider, put, left } = startFake();

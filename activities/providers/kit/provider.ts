@@ -206,7 +206,7 @@ export function createProvider<Spec extends { tags: Tags }, Reach, Credentials, 
       const nodeNames = [...found];
       if (own.length === 0 && lookedAt >= settledAt) {
         const stranger = strangers.find(({ state }) => state !== 'deleting');
-        if (stranger !== undefined) throw ofOthers(stranger);
+        if (stranger !== undefined) throw stranger === named ? ofOthers(stranger) : holding(stranger);
         return { state: strangers.length > 0 ? 'deleting' : 'gone', nodeNames };
       }
       if (present.some((name) => request.nodeNames?.includes(name) === false)) return { state: 'deleting', nodeNames };
@@ -616,6 +616,16 @@ function ofOthers({ providerID, name }: CloudVm): ProviderError {
   const message =
     `the VM ${providerID}${name && ` (${name})`} is neither used nor deleted: it has neither the tags of the class nor the ` +
     'UID of the Machine. Correct or remove spec.providerID; if the VM is the Machine’s, give it the tags of the class';
+  return new ProviderError('FailedPrecondition', message);
+}
+
+/** Why a part of the Machine stays. */
+function holding({ providerID, name, tags }: CloudVm): ProviderError {
+  const uid = tags[names.machineUid];
+  const whose = uid === undefined ? 'has neither the tags of the class nor a UID of a Machine' : `has the UID ${uid}`;
+  const message =
+    `what is attached to the VM ${providerID}${name && ` (${name})`} is not deleted: this VM ${whose}. Detach from it ` +
+    'what has the UID of the Machine; if the VM is the Machine’s, give it this UID as its tag';
   return new ProviderError('FailedPrecondition', message);
 }
 

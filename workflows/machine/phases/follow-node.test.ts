@@ -245,7 +245,7 @@ describe('a Node that was not ready when it was deleted', () => {
     touch({ limits: { ...cluster.machine.limits, healthSeconds: 3_600 } });
     await startAtRest();
     await changeNode({ ...bad, ...deleted });
-    await changeNode({ conditions: { Ready: 'True' }, hasRecovered: true });
+    await changeNode({ conditions: { Ready: 'True' } });
     await advanceUntil(() => cluster.machine.stage === 'running');
     await changeNode(bad);
     await advance(3_599_000);
@@ -283,7 +283,7 @@ describe('a Node that was not ready when it was deleted', () => {
     await startAtRest();
     await changeNode({ ...bad, ...deleted });
     await advanceUntil(isAsking);
-    await changeNode({ conditions: { Ready: 'True' }, hasRecovered: true });
+    await changeNode({ conditions: { Ready: 'True' } });
     await advanceUntil(() => cluster.machine.stage === 'running');
     await workflow().terminate();
     await start();
@@ -307,6 +307,28 @@ describe('a Node that was not ready when it was deleted', () => {
     await advance(3_600_000);
 
     expect(cluster.steps).not.toContain('deleteMachine');
+  });
+
+  it('has its Machine ask although another cause of its not being ready is reported later', async () => {
+    const { healthSeconds: _, ...limits } = cluster.machine.limits;
+    touch({ limits });
+    await startAtRest();
+    await changeNode({ conditions: { Ready: 'False' }, ...deleted });
+    await advanceUntil(isAsking);
+    await changeNode(bad);
+    await advance(600_000);
+
+    expect(isAsking()).toBe(true);
+  });
+
+  it('has its Machine deleted when it is deleted again, after a backup from before its deletion', async () => {
+    await startAtRest();
+    await changeNode({ ...bad, ...deleted });
+    await advanceUntil(() => kept().length > 0);
+    await changeNode({ conditions: { Ready: 'True' }, deleting: false, deletedUnready: undefined });
+    await advanceUntil(() => cluster.machine.stage === 'running');
+    await changeNode({ deleting: true });
+    await advanceUntil(() => cluster.steps.includes('deleteMachine'));
   });
 
   it('keeps its Machine if a backup has brought that back from before it joined', async () => {

@@ -15,20 +15,26 @@ import { deleteVms } from './vm-deletion.ts';
 
 /** Somebody deleted the Node: the Machine is deleted with it, or its VM is replaced, as the Machine says. */
 export async function followNode(state: MachineState): Promise<PhaseOutcome> {
-  if (state.node.state === 'present' && !state.node.deleting) delete state.replacing; // a backup of the Node was restored
+  if (state.node.state === 'present' && !state.node.deleting) {
+    delete state.replacing; // a backup of the Node was restored
+    delete state.keptNode;
+  }
   if (state.machine.onNodeDeleted === 'replaceVm') return mustReplaceVm(state) ? replaceVm(state) : done;
-  if (isNodeKept(state)) await reportKept(state);
+  if (isNodeKept(state)) await keep(state);
   if (!isNodeDeleted(state)) return done;
   show(state, { doing: 'deleting the Machine, because its node was deleted' });
   setMachine(state, await untilAnswered(state, 'deleting the Machine', () => kubernetes.deleteMachine(state.ref)));
   return again;
 }
 
-/** Says once why the deletion of the Node is not followed. */
-async function reportKept(state: MachineState): Promise<void> {
-  const { node, machine, keptNodeUid } = state;
-  if (node.state !== 'present' || node.uid === keptNodeUid) return;
-  state.keptNodeUid = node.uid;
+/** Says once why the deletion of the Node is not followed, and remembers whether the Node has been ready since. */
+async function keep(state: MachineState): Promise<void> {
+  const { node, machine, keptNode } = state;
+  if (node.state !== 'present') return;
+  const isKnown = keptNode?.uid === node.uid;
+  const hasRecovered = node.conditions['Ready'] === 'True' || (isKnown && keptNode.hasRecovered);
+  state.keptNode = { uid: node.uid, hasRecovered };
+  if (isKnown) return;
   const note = `Node ${node.name} was deleted while it was not ready: the Machine stays, and is unhealthy as long as its node is. To delete the node, delete the Machine`;
   await report(state, undefined, { stage: machine.stage, event: { reason: 'NodeKept', note } });
 }

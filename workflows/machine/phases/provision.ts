@@ -9,7 +9,7 @@ import { findWhoChanges } from '../../calls/kubernetes.ts';
 import { ensureVm } from '../../calls/provider.ts';
 import { commandLine } from '../../command-line.ts';
 import { kubernetes, kubernetesSteps } from '../kubernetes.ts';
-import { isJoinable } from '../node.ts';
+import { hasJoinedBefore, isJoinable } from '../node.ts';
 import { setMachine } from '../observe.ts';
 import {
   again,
@@ -92,11 +92,6 @@ function hasLostStatus(state: MachineState): boolean {
  */
 function isFirst({ machine }: MachineState): boolean {
   return machine.nodeNotBefore !== undefined && patched('vm-without-first-status');
-}
-
-/** Whether the Node of the VM that such a Machine names has joined: a backup from before that was restored. */
-function hasJoinedBefore({ machine, joinedVm }: MachineState): boolean {
-  return machine.limits.hasNoNode !== true && joinedVm !== undefined && isNamedBy(machine, { providerID: joinedVm });
 }
 
 /**
