@@ -18,11 +18,13 @@ const listModules = `
     },
   });`;
 
-/** Modules that a command loads: paths in this repository, and names of packages. */
+/** Modules that a command loads, also one that fails: paths in this repository, and names of packages. */
 async function modulesOf(...args: string[]): Promise<string[]> {
   const hook = `data:text/javascript,${encodeURIComponent(listModules)}`;
   const main = fileURLToPath(new URL('cli/main.ts', root));
-  const { stderr } = await promisify(execFile)(process.execPath, ['--import', hook, main, ...args]);
+  const { stderr } = await promisify(execFile)(process.execPath, ['--import', hook, main, ...args]).catch(
+    (failed: { stderr: string }) => failed,
+  );
   const urls = stderr.split('\n').filter((line) => line.startsWith('file:'));
   return urls.map((url) => /\/node_modules\/((?:@[^/]+\/)?[^/]+)/.exec(url)?.[1] ?? url.replace(root.href, ''));
 }
@@ -58,10 +60,12 @@ it.each(['main.ts', 'kubectl-machine.ts', 'kubectl-complete.ts'])('says that Nod
   });
 });
 
-it('loads nothing of Temporal for get, nor for the completion of names', async () => {
+it('loads nothing of Temporal for get, rollout status and history, nor for the completion of names', async () => {
   const target = ['--target-kubeconfig', testKubeconfig()];
   const commands = [
     ['get', 'machines', ...target],
+    ['rollout', 'status', 'missing', ...target],
+    ['rollout', 'history', 'missing', ...target],
     ['__complete', 'describe', ...target, 'machine', ''],
   ];
   for (const command of commands) {
@@ -69,6 +73,23 @@ it('loads nothing of Temporal for get, nor for the completion of names', async (
 
     expect(packagesOf(modules).filter((name) => name !== 'commander')).toEqual(['undici', 'yaml', 'zod']);
   }
+});
+
+it('loads no client of Temporal for rollout plan', async () => {
+  const modules = await modulesOf('rollout', 'plan', 'missing', '--target-kubeconfig', testKubeconfig());
+
+  expect(modules).toContain('cli/commands/rollout/simulation.ts');
+  const packages = packagesOf(modules);
+  for (const heavy of ['@temporalio/client', '@temporalio/proto', '@grpc/grpc-js'])
+    expect(packages).not.toContain(heavy);
+});
+
+it('loads no client of Kubernetes for retry', async () => {
+  const temporal = ['--temporal-address', process.env['MILLWRIGHT_TEST_TEMPORAL_ADDRESS'] ?? ''];
+  const packages = packagesOf(await modulesOf('retry', 'missing', ...temporal));
+
+  expect(packages).toContain('@temporalio/client');
+  expect(packages).not.toContain('undici');
 });
 
 it('loads no worker and no cloud SDK for a command that asks Temporal', async () => {

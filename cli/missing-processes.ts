@@ -5,7 +5,6 @@ import { findMissingProcesses } from '../temporal/clusters.ts';
 import type { Installation } from '../temporal/workflows.ts';
 import type { clusterFlags } from './flag-groups.ts';
 import type { Options } from './options.ts';
-import { connectCluster } from './servers.ts';
 
 type ProcessOptions = Options<'namespace' | (typeof clusterFlags)[number]>;
 
@@ -29,6 +28,7 @@ export async function missingProcessesText(
 
 async function isNamespaceMissing(options: ProcessOptions, command: string): Promise<boolean> {
   try {
+    const { connectCluster } = await import('./servers.ts');
     const control = await connectCluster('control', options, command);
     try {
       return (await control.find(namespaces, { name: options.namespace }, { failFast: true })) === undefined;

@@ -8,9 +8,11 @@ import type { KubeClient } from '../../../kube/client.ts';
 import { mergePatch } from '../../../kube/patch.ts';
 import { columns } from '../../columns.ts';
 import { dialect } from '../../dialect.ts';
+import { rendered } from '../../output.ts';
 import { readOwned } from '../../owner-state.ts';
 import { sourceProblemOf } from '../../source-problem.ts';
 import { type SimulatedStep, type Simulation, simulate } from './simulation.ts';
+import { type RolloutTarget, readDeployment } from './target.ts';
 
 const { deployment: resource } = dialect.kinds;
 /** In which kubectl keeps what was applied last. */
@@ -38,11 +40,22 @@ export interface PlannedRollout extends Simulation {
   readonly sourceProblem?: string;
 }
 
+/** The output of the command: of a deployment as it is, or of those in a manifest. */
+export async function plan(target: RolloutTarget): Promise<string> {
+  const { control, options } = target;
+  const { filename, namespace } = options;
+  const planned =
+    filename === undefined
+      ? [await planLive(control, await readDeployment(target))]
+      : await planManifest(control, filename, namespace);
+  return rendered({ assumptions, deployments: planned }, options, () => planned.map(planText).join('\n\n'));
+}
+
 /**
  * Plans what is still ahead of a deployment as it is.
  * @param given names of classes that are applied with it: what is wrong with the present ones does not count
  */
-export async function planLive(
+async function planLive(
   control: KubeClient,
   deployment: OwnerDeployment,
   given: ReadonlySet<string> = new Set(),
@@ -124,7 +137,7 @@ function isFields(value: unknown): value is Fields {
 }
 
 /** What every plan assumes. */
-export const assumptions = [
+const assumptions = [
   'each new machine becomes ready, and each deletion and update in place ends, before the next step',
   'nothing else changes meanwhile, and no unhealthy machine asks to be replaced',
 ] as const;

@@ -1,14 +1,25 @@
 /** `millwright rollout runs`: the runs of a deployment's workflow with their outcome. */
 import type { OwnerSet } from '../../../api/owner/objects.ts';
 import { revisionOf } from '../../../api/owner/revision.ts';
-import { maxRuns, type RolloutRun } from '../../../temporal/rollout-runs.ts';
+import { listRolloutRuns, maxRuns, type RolloutRun } from '../../../temporal/rollout-runs.ts';
 import { columns } from '../../columns.ts';
 import { dialect } from '../../dialect.ts';
 import { secondsOf, tookText } from '../../duration-text.ts';
+import { withInstallation } from '../../installation.ts';
+import { rendered } from '../../output.ts';
+import type { RolloutTarget } from './target.ts';
 
 /** A run with the revision of its template; left out where the MachineSet does not exist any more. */
 export interface ListedRun extends RolloutRun {
   readonly revision?: number;
+}
+
+/** The output of the command. Of deployments that are deleted, too: they have left runs. */
+export async function runs({ control, key, options }: RolloutTarget): Promise<string> {
+  const found = await withInstallation(options, (to) => listRolloutRuns(to, key));
+  const { items } = await control.list(dialect.kinds.set, { namespace: key.namespace });
+  const listed = withRevisions(found, items);
+  return rendered(listed, options, () => runsText(listed));
 }
 
 /** Runs with the revisions of their templates. @param sets those of the namespace */

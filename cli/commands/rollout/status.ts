@@ -1,9 +1,7 @@
 /** `millwright rollout status`: the progress of a rollout, until it is complete or late. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { OwnerDeployment } from '../../../api/owner/objects.ts';
-import { findRetry } from '../../../temporal/workflows.ts';
 import { secondsOf } from '../../duration-text.ts';
-import { withInstallation } from '../../installation.ts';
 import {
   blockerLines,
   countsOf,
@@ -120,6 +118,10 @@ function isOver({ until }: Retry): boolean {
  */
 async function findOpenRetry(target: RolloutTarget, deployment: OwnerDeployment): Promise<Retry | undefined> {
   try {
+    const [{ withInstallation }, { findRetry }] = await Promise.all([
+      import('../../installation.ts'),
+      import('../../../temporal/workflows.ts'),
+    ]);
     const ref = refOf(target, deployment);
     const at = await withInstallation(target.options, (to) => findRetry(to, 'MachineDeployment', ref));
     if (at === undefined) return undefined;

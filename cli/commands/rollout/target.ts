@@ -1,6 +1,8 @@
 /** The MachineDeployment that `millwright rollout` acts on, and where it is. */
 import type { ObjectRef } from '../../../api/model/ref.ts';
-import type { OwnerDeployment } from '../../../api/owner/objects.ts';
+import type { OwnerDeployment, OwnerSet } from '../../../api/owner/objects.ts';
+import { controllerOf } from '../../../api/owner/ownership.ts';
+import { revisionOf } from '../../../api/owner/revision.ts';
 import { isOrphaning } from '../../../api/owner/view.ts';
 import type { KubeClient } from '../../../kube/client.ts';
 import type { RawFlags } from '../../command.ts';
@@ -63,4 +65,11 @@ export function refOf(
   { metadata: { name, uid } }: { readonly metadata: { readonly name: string; readonly uid: string } },
 ): ObjectRef {
   return { dialect: dialectName, namespace: key.namespace, name, uid };
+}
+
+/** The sets of the deployment, by revision, the oldest first. */
+export function ownSets({ metadata }: OwnerDeployment, sets: readonly OwnerSet[]): OwnerSet[] {
+  return sets
+    .filter((set) => controllerOf(set) === metadata.uid)
+    .toSorted((a, b) => revisionOf(dialect, a) - revisionOf(dialect, b));
 }

@@ -14,7 +14,6 @@ import type { clusterFlags, temporalFlags } from '../../flag-groups.ts';
 import { withInstallation } from '../../installation.ts';
 import { missingProcessesText } from '../../missing-processes.ts';
 import type { Options } from '../../options.ts';
-import { connectCluster } from '../../servers.ts';
 import { complain, say } from '../../terminal.ts';
 
 type SignalOptions = Options<'namespace' | 'installation' | (typeof temporalFlags)[number]>;
@@ -74,6 +73,7 @@ export async function drain(
 /** Whether a machine is being deleted; undefined where its cluster does not answer, or has no such machine. */
 async function readIsDeleting(name: string, options: SignalOptions & ClusterOptions): Promise<boolean | undefined> {
   try {
+    const { connectCluster } = await import('../../servers.ts');
     const control = await connectCluster('control', options, 'drain');
     try {
       const { namespace } = options;
