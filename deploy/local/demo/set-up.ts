@@ -140,11 +140,13 @@ async function writeEnvironment(
   { dir, kubeconfig, temporalAddress, uiUrl, programs: { kubectl, temporal } }: Servers,
   addresses: Readonly<Record<string, string>>,
 ): Promise<void> {
+  // Without this, Node loads what strips the types of the first files, before Millwright names a cache itself.
+  const node = ['env', `NODE_COMPILE_CACHE=${join(root, '.cache/compiled')}`, process.execPath];
   const commands = {
     kubectl: [kubectl],
     temporal: [temporal],
-    millwright: [process.execPath, join(root, 'cli/main.ts')],
-    'kubectl-machine': [process.execPath, join(root, 'cli/kubectl-machine.ts')],
+    millwright: [...node, join(root, 'cli/main.ts')],
+    'kubectl-machine': [...node, join(root, 'cli/kubectl-machine.ts')],
   };
   await mkdir(join(dir, 'bin'));
   for (const [name, command] of Object.entries(commands)) {
