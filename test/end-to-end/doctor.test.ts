@@ -124,30 +124,6 @@ describe('millwright doctor', () => {
     expect(output).toMatch(/\n4 problems, \d warnings?\n$/);
   });
 
-  it('names classes that are refused or missing, and a Schedule of sweeps that is paused', async () => {
-    await millwright.createClass('bad', { secretRef: { namespace: millwright.namespace, name: 'nowhere' } });
-    await millwright.createDeployment('pool', 0, {
-      template: { metadata: { labels: { name: 'pool' } }, spec: { class: { kind: 'MachineClass', name: 'nosuch' } } },
-    });
-    const schedule = millwright.temporal.schedule.getHandle(sweepScheduleId(millwright.namespace));
-    await schedule.pause('restoring etcd');
-
-    const { found } = await findings();
-    await schedule.unpause();
-
-    expect(found.filter(({ subject }) => subject === 'classes')).toEqual([
-      expect.objectContaining({ state: 'problem', message: expect.stringMatching(/"bad": Secret .* does not exist/) }),
-      expect.objectContaining({ state: 'problem', message: expect.stringMatching(/"nosuch" does not exist/) }),
-    ]);
-    expect(found).toContainEqual(
-      expect.objectContaining({
-        subject: 'orphan sweep',
-        state: 'warning',
-        message: expect.stringContaining('restoring etcd'),
-      }),
-    );
-  });
-
   it('warns of a Machine that was lost until a sweep could look for its VM', async () => {
     const { cloud, control, namespace, temporal } = millwright;
     const annotations = { [names.lostMachine]: new Date().toISOString() };
@@ -174,6 +150,30 @@ describe('millwright doctor', () => {
     expect(await lost()).toMatchObject([{ message: expect.stringMatching(/class small /) }]);
     await sweepOnce();
     expect(await lost()).toEqual([]);
+  });
+
+  it('names classes that are refused or missing, and a Schedule of sweeps that is paused', async () => {
+    await millwright.createClass('bad', { secretRef: { namespace: millwright.namespace, name: 'nowhere' } });
+    await millwright.createDeployment('pool', 0, {
+      template: { metadata: { labels: { name: 'pool' } }, spec: { class: { kind: 'MachineClass', name: 'nosuch' } } },
+    });
+    const schedule = millwright.temporal.schedule.getHandle(sweepScheduleId(millwright.namespace));
+    await schedule.pause('restoring etcd');
+
+    const { found } = await findings();
+    await schedule.unpause();
+
+    expect(found.filter(({ subject }) => subject === 'classes')).toEqual([
+      expect.objectContaining({ state: 'problem', message: expect.stringMatching(/"bad": Secret .* does not exist/) }),
+      expect.objectContaining({ state: 'problem', message: expect.stringMatching(/"nosuch" does not exist/) }),
+    ]);
+    expect(found).toContainEqual(
+      expect.objectContaining({
+        subject: 'orphan sweep',
+        state: 'warning',
+        message: expect.stringContaining('restoring etcd'),
+      }),
+    );
   });
 
   it('names a set whose deployment does not exist, and none of another controller', async () => {
