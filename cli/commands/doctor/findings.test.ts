@@ -3,7 +3,6 @@ import { versionOf, workerIdentity } from '../../../temporal/clusters.ts';
 import type { Poller } from '../../../temporal/task-queues.ts';
 import { buildName } from '../../../temporal/version.ts';
 import {
-  alivePollers,
   clockFinding,
   codecFindings,
   findingsText,
@@ -76,12 +75,6 @@ it.each([
   [['a', 'b'], new Date(0), /of classes a, b may be gone .*: the next sweep starts at 1970-01-01T00:00:00.000Z$/],
 ])('warns of a Machine that was lost, with the time of the next sweep: %j', (lost, next, message) => {
   expect(lostFinding(lost, next)).toMatchObject({ state: 'warning', message: expect.stringMatching(message) });
-});
-
-it('counts a process that has polled within a poll and a bit', () => {
-  const pollers = [10_000, 90_000, 100_000].map((seenMs) => ({ identity: 'a', seenMs }));
-
-  expect(alivePollers(pollers, 100_000).map(({ seenMs }) => seenMs)).toEqual([90_000, 100_000]);
 });
 
 describe('a provider that nobody serves', () => {
