@@ -43,6 +43,21 @@ it('loads no cloud SDK, no client of Kubernetes and nothing of Temporal for --he
   ).toEqual([]);
 });
 
+it.each([
+  [['help'], 0],
+  [['help', 'get'], 0],
+  [['--help'], 0],
+  [['help', 'nope'], 2],
+  [[], 2],
+])('is a success where people ask for it: %j exits with %i', async (args, code) => {
+  const main = fileURLToPath(new URL('cli/main.ts', root));
+  const exit = await promisify(execFile)(process.execPath, [main, ...args]).then(
+    () => 0,
+    (error: { code: number }) => error.code,
+  );
+  expect(exit).toBe(code);
+});
+
 it('summarizes each command without a full stop', async () => {
   const main = fileURLToPath(new URL('cli/main.ts', root));
   const { stdout } = await promisify(execFile)(process.execPath, [main, '--help']);

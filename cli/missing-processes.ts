@@ -1,5 +1,6 @@
 /** What commands say of an installation for which nothing works. */
 
+import type { KubeClient } from '../kube/client.ts';
 import { namespaces } from '../kube/core.ts';
 import { findMissingProcesses } from '../temporal/clusters.ts';
 import type { Installation } from '../temporal/workflows.ts';
@@ -31,11 +32,20 @@ async function isNamespaceMissing(options: ProcessOptions, command: string): Pro
     const { connectCluster } = await import('./servers.ts');
     const control = await connectCluster('control', options, command);
     try {
-      return (await control.find(namespaces, { name: options.namespace }, { failFast: true })) === undefined;
+      return await lacksNamespace(control, options.namespace);
     } finally {
       await control.close();
     }
   } catch {
     return false;
   }
+}
+
+/** Whether a cluster says that it has no such namespace; false where the account may not read it. */
+export async function lacksNamespace(control: KubeClient, name: string): Promise<boolean> {
+  const found = control.find(namespaces, { name }, { failFast: true });
+  return found.then(
+    (namespace) => namespace === undefined,
+    () => false,
+  );
 }

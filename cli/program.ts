@@ -33,7 +33,7 @@ export async function runProgram(name: string, commands: readonly Command[]): Pr
     await program.parseAsync(withSwitchValues(args, [...flags, ...accepts]), { from: 'user' });
     return 0;
   } catch (error) {
-    if (error instanceof CommanderError) return error.code === 'commander.help' ? 2 : error.exitCode && 2;
+    if (error instanceof CommanderError) return error.exitCode && 2; // 0: help or the version was asked for
     const said = error instanceof Error ? error.message : String(error);
     if (said !== '') complain(said);
     if (error instanceof NegativeAnswer) return 3;

@@ -9,7 +9,7 @@ import type { KubeClient } from '../kube/client.ts';
 import { namespaces } from '../kube/core.ts';
 import { isRefused } from '../kube/errors.ts';
 import type { Logger } from '../kube/logger.ts';
-import { listPollers } from './task-queues.ts';
+import { alivePollers, listPollers, measureClock } from './task-queues.ts';
 import { buildName } from './version.ts';
 
 const mark = / for cluster ([0-9a-f-]+)$/;
@@ -197,7 +197,7 @@ export async function listServedClusters(
   return [...new Set(pollers.flatMap(({ identity }) => clusterOf(identity) ?? []))];
 }
 
-/** Which processes an installation lacks and has lacked for five minutes, as far as Temporal remembers. */
+/** Which processes an installation lacks: none has polled for as long as `silentMs`. Takes at most 2 s more. */
 export async function findMissingProcesses(
   connection: ConnectionLike,
   { namespace, installation }: Pick<ClusterCheck, 'namespace' | 'installation'>,
@@ -207,7 +207,10 @@ export async function findMissingProcesses(
     ['controllers', controllersQueue(installation)],
   ] as const;
   const found = await Promise.all(queues.map(([, queue]) => listPollers(connection, namespace, queue, 'workflow')));
-  return queues.flatMap(([process], i) => (found[i]?.length ? [] : process));
+  if (found.flat().length === 0) return queues.map(([process]) => process);
+  const aheadMs = (await measureClock(connection, namespace, `${installation}.doctor`)) ?? 0;
+  const nowMs = Date.now() + aheadMs;
+  return queues.flatMap(([process], i) => (alivePollers(found[i] ?? [], nowMs).length > 0 ? [] : process));
 }
 
 function clusterOf(identity: string): string | undefined {

@@ -17,6 +17,11 @@ export interface Poller {
 /** A process that has not polled for longer has ended, ms. */
 export const silentMs = 75_000;
 
+/** Those that still poll. @param nowMs by the clock of the server */
+export function alivePollers(pollers: readonly Poller[], nowMs: number): Poller[] {
+  return pollers.filter(({ seenMs }) => nowMs - seenMs <= silentMs);
+}
+
 /** Those of the last five minutes. Throws ServiceError. @param namespace of Temporal */
 export async function listPollers(
   { workflowService }: ConnectionLike,

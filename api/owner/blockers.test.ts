@@ -1,6 +1,6 @@
 import { describe, expect, it } from '@jest/globals';
 import { gardener } from '../gardener/index.ts';
-import { labels } from '../gardener/names.ts';
+import { deletionSteps, descriptions, labels } from '../gardener/names.ts';
 import { operationText } from '../gardener/owner.ts';
 import type { Machine } from '../gardener/schema/machine.ts';
 import type { MachineDeployment } from '../gardener/schema/machine-deployment.ts';
@@ -66,6 +66,24 @@ describe('what a rollout waits for', () => {
     const found = [leaving, draining].map((each) => findBlockers(api, deployment, [set], [each]));
     expect(found.map(({ blockedOn }) => blockedOn)).toEqual(['Credentials', 'Drain']);
     expect(found[0]?.machines).toEqual([{ name: 'a', reason: 'Terminating, Unauthenticated: no' }]);
+  });
+
+  it.each([
+    ['Pending', { type: 'Create', description: descriptions.creating }, 'Pending: waits for its Node to join'],
+    [
+      'Terminating',
+      { type: 'Delete', description: deletionSteps.drain },
+      'Terminating: waits for its pods to leave the Node',
+    ],
+    ['Unknown', { type: 'HealthCheck', description: 'disk is full' }, 'Unknown: disk is full'],
+    ['Pending', { type: 'Create', description: 'what MCM has written' }, 'Pending: what MCM has written'],
+  ])('says of a machine in phase %s what it waits for, where its operation %j has a word for that', (...row) => {
+    const [phase, operation, reason] = row;
+    const change = { spec: { ...template.spec, providerID: 'simulated:///1' } };
+    const waiting = machine('a', phase, { state: 'Processing', ...operation }, change);
+    if (phase === 'Terminating') waiting.metadata.deletionTimestamp = '2026-08-19T10:00:00Z';
+
+    expect(findBlockers(api, deployment, [set], [waiting]).machines).toEqual([{ name: 'a', reason }]);
   });
 
   it('names the code of a refusal once', () => {

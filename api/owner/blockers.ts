@@ -49,7 +49,10 @@ function reasonOf(api: OwnerApiAt, set: OwnerSet, machine: KubeObject): string {
   if (isActive(api, machine) && isAvailable(api, machine)) {
     return `${phase}, for less than the ${minReadySecondsOf(set)} s of minReadySeconds`;
   }
-  const { code, text } = machines.operationOf(machine);
+  const { code, waitsFor, text: said } = machines.operationOf(machine);
+  // What an unhealthy machine says of its Node is more than that it waits for it.
+  const isNamed = waitsFor !== undefined && machines.stageOf(machine) !== 'unhealthy';
+  const text = isNamed ? `waits for ${waitsFor}` : said;
   const reason = text === '' ? phase : `${phase}${code === undefined ? ': ' : ', '}${text}`;
   return reason.length > maxReasonLength ? `${reason.slice(0, maxReasonLength - 1)}…` : reason;
 }

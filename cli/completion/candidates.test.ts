@@ -28,6 +28,12 @@ describe('what a shell offers', () => {
     ],
     [['worker', '--temporal-api-key'], ['--temporal-api-key-file']],
     [['get', '-n', ''], []],
+    [['-'], ['--help', '--version']],
+    [['--he'], ['--help']],
+    [
+      ['version', '-'],
+      ['--output', '--help'],
+    ],
     [['nonsense', ''], []],
   ])('after %j is %j', (words, expected) => {
     expect([...candidatesFor(commands, words).words].toSorted()).toEqual([...expected].toSorted());
@@ -46,6 +52,16 @@ describe('what a shell offers', () => {
     [['stuck', '--installation', ''], undefined],
   ])('after %j are the names of %p', (words, kind) => {
     expect(candidatesFor(commands, words).namesOf).toBe(kind);
+  });
+
+  it.each([
+    [['get', 'mc/'], 'mc'],
+    [['describe', 'machines/a', 'machines/'], 'machines'],
+    [['get', 'mcd/a', ''], 'mcd'],
+    [['retry', 'machine/a'], 'machine'],
+    [['rollout', 'status', 'deployment/'], 'deployment'],
+  ])('after %j are the names of %p with the kind before each', (words, kind) => {
+    expect(candidatesFor(commands, words)).toEqual({ words: [], namesOf: kind, prefix: `${kind}/` });
   });
 
   it('has the flag before the name, where both are one word', () => {

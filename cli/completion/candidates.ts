@@ -20,7 +20,10 @@ const nothing: Candidates = { words: [] };
  */
 export function candidatesFor(commands: readonly Command[], words: readonly string[]): Candidates {
   const [first = '', ...rest] = words;
-  if (rest.length === 0) return { words: startingWith(first, [...commands.map(({ name }) => name), 'help']) };
+  if (rest.length === 0) {
+    const ofProgram = first.startsWith('-') ? ['--help', '--version'] : [...commands.map(({ name }) => name), 'help'];
+    return { words: startingWith(first, ofProgram) };
+  }
   const command = commands.find(({ name }) => name === first);
   if (command === undefined) return nothing;
   const typed = rest.at(-1) ?? '';
@@ -41,7 +44,9 @@ export function candidatesFor(commands: readonly Command[], words: readonly stri
   if (before !== undefined && !isSwitch(before)) {
     return { ...namesFor(before), words: startingWith(typed, valuesOf(before)) };
   }
-  if (typed.startsWith('-')) return { words: startingWith(typed, command.flags.filter(isNoVariable).map(flagOf)) };
+  if (typed.startsWith('-')) {
+    return { words: startingWith(typed, [...command.flags.filter(isNoVariable).map(flagOf), '--help']) };
+  }
   return positional(command, positionalsOf(command, rest.slice(0, -1)), typed);
 }
 
@@ -49,8 +54,13 @@ function positional(command: Command, given: readonly string[], typed: string): 
   const { arguments: declared = [] } = command;
   const last = declared.at(-1);
   const [label, , values = []] = declared[given.length] ?? (last?.[0].includes('...') ? last : ['', '']);
-  if (values.length > 0) return { words: startingWith(typed, values) };
   const kindAt = declared.findIndex(([name]) => name === 'kind');
+  // As in `mc/a`: the first one says that the kind is before each name.
+  const [, kind] = /^([\w.]+)\//.exec(typed || (given[kindAt] ?? '')) ?? [];
+  if (kind !== undefined && /^\[?(kind|machine|name)\b/.test(label)) {
+    return { words: [], namesOf: kind, prefix: `${kind}/` };
+  }
+  if (values.length > 0) return { words: startingWith(typed, values) };
   if (/^\[?machine\b/.test(label)) return { words: [], namesOf: 'machines' };
   if (/^\[?orphan\b/.test(label)) return { words: [], namesOf: 'orphans' };
   if (!/^\[?name\b/.test(label)) return nothing;

@@ -16,18 +16,22 @@ const deploymentKey = keyword(searchAttributes.deployment);
 type LastError = NonNullable<MachineDescription['lastError']>;
 
 /** What the workflow does now. What it leaves out is no longer true, except the last error. */
-export type Activity = Omit<Progress, 'since' | 'lastError'> & { readonly error?: ShownError };
+export type Activity = Omit<Progress, 'since' | 'lastError'> & {
+  readonly error?: ShownError;
+  /** Since when; left out: since it is shown. */
+  readonly since?: string;
+};
 
 type ShownError = Pick<Failure, 'code' | 'message' | 'requestId'>;
 
 /** Shows what is being done, in `describe` and in the details of the Temporal UI. Adds no event to the history. */
-export function show(state: MachineState, { error, ...activity }: Activity): void {
-  const { doing, since, lastError: before } = state.progress;
+export function show(state: MachineState, { error, since, ...activity }: Activity): void {
+  const { doing, since: shownSince, lastError: before } = state.progress;
   const lastError = error === undefined ? before : countError(error, before);
   state.progress = {
     ...activity,
     ...(lastError !== undefined && { lastError }),
-    since: doing === activity.doing ? since : now(),
+    since: since ?? (doing === activity.doing ? shownSince : now()),
   };
   showDetails(state);
 }
@@ -38,16 +42,24 @@ export function restoreProgress(state: MachineState, progress: Progress): void {
   showDetails(state);
 }
 
-/** The same for another attempt. What blocked the last one still does, as far as anybody knows. */
+/** The same for another attempt. What blocked the last one still does, as far as anybody knows, and since then. */
 export function showRetry(state: MachineState, activity: Activity): void {
-  const { blockedOn, unblock, lastError } = state.progress;
+  const { blockedOn, unblock, lastError, since } = state.progress;
   const isRetry = blockedOn !== undefined && (lastError !== undefined || blockedOn === 'NodeJoin');
-  show(state, { ...activity, ...(isRetry && { blockedOn, ...(unblock !== undefined && { unblock }) }) });
+  show(state, { ...activity, ...(isRetry && { blockedOn, since, ...(unblock !== undefined && { unblock }) }) });
 }
 
-/** Shows what is waited for. Adds an event when the search attributes change. */
+/**
+ * Shows what is waited for. A wait that goes on after a try in the same stage has begun before the try. Adds an event
+ * when the search attributes change.
+ */
 export function showWait(state: MachineState, activity: Activity): void {
-  show(state, activity);
+  const { wait, machine } = state;
+  const { stageSince } = machine;
+  const { doing } = activity;
+  const goesOn = wait?.doing === doing && wait.stageSince === stageSince;
+  show(state, goesOn ? { ...activity, since: wait.since } : activity);
+  state.wait = { doing, stageSince, since: state.progress.since };
   showSearchAttributes(state);
 }
 

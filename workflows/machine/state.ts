@@ -165,6 +165,8 @@ export interface MachineState extends PersistedState {
   /** Whether the Machine is being read. */
   isRefreshing: boolean;
   progress: Progress;
+  /** The last wait that was shown, and in which stage of the Machine. */
+  wait?: { readonly doing: string; readonly stageSince: string | undefined; readonly since: string };
   /** The refusal that the Machine's status reports, and when it was written, ms since the epoch. */
   refusal?: {
     readonly reason: string;

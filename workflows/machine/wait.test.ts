@@ -28,6 +28,7 @@ const {
   startAtRest,
   untilRefused,
   advanceUntil,
+  advance,
   untilCancelled,
   now,
   time,
@@ -612,5 +613,38 @@ describe('the search attributes', () => {
     const run = await start();
     await advanceUntil(async () => (await described()).blockedOn === 'CloudApi');
     expect(await writes(run)).toEqual([['is creating', 'CloudApi']]);
+  });
+});
+
+describe('the time since when a machine waits', () => {
+  /** What `describe` says of it in the next three minutes: while the cloud is asked, and in between. */
+  async function timesShown(): Promise<string[]> {
+    const { ensureVm } = cloud;
+    const times: string[] = [];
+    const look = async () => times.push((await described()).since);
+    cloud.ensureVm = async (request) => {
+      await look();
+      return ensureVm(request);
+    };
+    for (let steps = 0; steps < 18; steps++) {
+      await advance(10_000);
+      await look();
+    }
+    return times;
+  }
+
+  it.each([
+    ['for its node', 'NodeJoin', vm],
+    ['for a VM that is not set up', 'CloudApi', { ...vm, state: 'uninitialized', message: 'no route yet' }],
+  ] as const)('is that of its first wait %s, however often the cloud is asked', async (_, blockedOn, answer) => {
+    cloud.ensureVm = () => answer;
+    await start();
+    await advanceUntil(async () => (await described()).doing === 'waiting for the node to join');
+    const { since } = await described();
+    await advanceUntil(async () => (await described()).blockedOn === blockedOn);
+    const asked = cloud.asked.length;
+
+    expect(new Set(await timesShown())).toEqual(new Set([since]));
+    expect(cloud.asked.length).toBeGreaterThan(asked + 1);
   });
 });

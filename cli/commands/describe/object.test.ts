@@ -1,9 +1,12 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { machines } from '../../../api/gardener/resources.ts';
+import type { OwnerView } from '../../../api/model/owner.ts';
 import { events } from '../../../kube/core.ts';
 import { mergePatch } from '../../../kube/patch.ts';
 import { newNamespace, testClient } from '../../../test/support/kube.ts';
-import { describeObject } from './object.ts';
+import type { OwnerState } from '../../owner-state.ts';
+import { describeObject, whyNoneOfOwner } from './object.ts';
+import { ownerRows } from './rows.ts';
 
 const control = testClient();
 let namespace: string;
@@ -11,6 +14,20 @@ beforeAll(async () => {
   namespace = await newNamespace(control);
 });
 afterAll(() => control.close());
+
+it('says of a deployment that waits for its machines alone that it waits, and not that there is nothing to do', () => {
+  const blockedBy = { count: 1, machines: [{ name: 'pool-a', reason: 'Pending' }], blockedOn: 'NodeJoin' } as const;
+  const atRest = { view: { sets: [] } as unknown as OwnerView, needs: [], waitsFor: undefined, blockedBy: undefined };
+  const waiting = { ...atRest, waitsFor: '1 machine is not running', blockedBy };
+  const owner = {
+    metadata: { name: 'pool', uid: 'p', resourceVersion: '1', creationTimestamp: '2026-11-23T10:00:00Z' },
+  };
+  const toDo = (state: OwnerState) => ownerRows(owner, state).find(([title]) => title === 'To do')?.[1];
+
+  expect([whyNoneOfOwner(atRest), toDo(atRest)]).toEqual(['there is nothing to do', 'nothing']);
+  expect(whyNoneOfOwner(waiting)).toMatch(/^it waits for its machines, /);
+  expect(toDo(waiting)).toBeUndefined();
+});
 
 /** The row `Deleted` of a Machine. */
 async function deletedRow(name: string): Promise<string | undefined> {

@@ -158,8 +158,11 @@ const isDue = 'the controllers start it within a minute';
 const noControllers =
   'the controllers have to start it, and Temporal knows of none of this installation: start them, or correct --installation';
 
-function whyNoneOfOwner({ needs, view }: OwnerState): string {
+/** Why the workflow of an owner is not open. */
+export function whyNoneOfOwner({ needs, view, blockedBy }: OwnerState): string {
   if (needs.length > 0 || view.problem !== undefined) return isDue;
+  if (blockedBy !== undefined)
+    return 'it waits for its machines, and the controllers start it when there is more to do';
   return view.paused ? `${atRest} while it is paused` : atRest;
 }
 

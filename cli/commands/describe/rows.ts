@@ -101,11 +101,11 @@ function deletedText({ metadata: { deletionTimestamp } }: Pick<KubeObject, 'meta
 }
 
 /** An owner whose workflow does not answer. */
-export function ownerRows(owner: KubeObject, { view, needs }: OwnerState): Rows {
+export function ownerRows(owner: KubeObject, { view, needs, blockedBy }: OwnerState): Rows {
   return [
     ['Deleted', deletedText(owner)],
     ['Invalid', view.problem],
-    ['To do', toTasks(needs)],
+    ['To do', needs.length === 0 && blockedBy !== undefined ? undefined : toTasks(needs)],
   ];
 }
 

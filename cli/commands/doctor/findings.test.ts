@@ -3,7 +3,6 @@ import { versionOf, workerIdentity } from '../../../temporal/clusters.ts';
 import type { Poller } from '../../../temporal/task-queues.ts';
 import { buildName } from '../../../temporal/version.ts';
 import {
-  alivePollers,
   clockFinding,
   codecFindings,
   findingsText,
@@ -79,12 +78,6 @@ it.each([
     ...{ state: 'warning', message: expect.stringMatching(message) },
     fix: expect.stringMatching(/^`millwright sweep -n a` looks for the VM now/),
   });
-});
-
-it('counts a process that has polled within a poll and a bit', () => {
-  const pollers = [10_000, 90_000, 100_000].map((seenMs) => ({ identity: 'a', seenMs }));
-
-  expect(alivePollers(pollers, 100_000).map(({ seenMs }) => seenMs)).toEqual([90_000, 100_000]);
 });
 
 describe('a provider that nobody serves', () => {

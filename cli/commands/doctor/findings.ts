@@ -4,7 +4,7 @@ import type { RightsRole } from '../../../api/rights.ts';
 import { settingsOf, versionOf } from '../../../temporal/clusters.ts';
 import type { CodecKeys } from '../../../temporal/codec.ts';
 import type { KeyUse } from '../../../temporal/key-use.ts';
-import { type Poller, silentMs } from '../../../temporal/task-queues.ts';
+import type { Poller } from '../../../temporal/task-queues.ts';
 import { durationText } from '../../duration-text.ts';
 import { codecFlag, sharedDefaults, targetFlag } from '../../shared-settings.ts';
 
@@ -312,11 +312,6 @@ export function clockFinding(server: string, aheadMs: number): Finding {
     message: `that of ${server} is ${durationText(Math.abs(aheadMs))} ${aheadMs > 0 ? 'ahead of' : 'behind'} the one of this host`,
     fix: 'synchronise the clocks of the hosts, for example with chrony',
   };
-}
-
-/** Those that still poll. @param nowMs by the clock of the server */
-export function alivePollers(pollers: readonly Poller[], nowMs: number): Poller[] {
-  return pollers.filter(({ seenMs }) => nowMs - seenMs <= silentMs);
 }
 
 /** A task queue, and what polls it. */

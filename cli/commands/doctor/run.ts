@@ -24,7 +24,7 @@ import { findLastSweep } from '../../../temporal/past-sweeps.ts';
 import { providerNames } from '../../../temporal/providers.ts';
 import { findSweepState, sweepScheduleId } from '../../../temporal/schedules.ts';
 import { lackingSearchAttributes } from '../../../temporal/search-attributes.ts';
-import { listPollers, measureClock } from '../../../temporal/task-queues.ts';
+import { alivePollers, listPollers, measureClock } from '../../../temporal/task-queues.ts';
 import { buildName } from '../../../temporal/version.ts';
 import { NegativeAnswer, type RawFlags } from '../../command.ts';
 import { commandLine } from '../../command-line.ts';
@@ -39,7 +39,6 @@ import { sourceProblemOf } from '../../source-problem.ts';
 import { temporalServer } from '../../temporal-server.ts';
 import { paint, say } from '../../terminal.ts';
 import {
-  alivePollers,
   clockFinding,
   codecFindings,
   type Finding,

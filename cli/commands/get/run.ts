@@ -3,6 +3,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { KubeObject } from '../../../api/objects.ts';
 import type { WorkflowKind } from '../../../api/workflow-id.ts';
 import type { KubeClient } from '../../../kube/client.ts';
+import { StatusError } from '../../../kube/errors.ts';
 import type { RawFlags } from '../../command.ts';
 import { pastText } from '../../command-line.ts';
 import { dialect } from '../../dialect.ts';
@@ -23,7 +24,7 @@ const lookMs = 500;
 
 /**
  * Prints the list, and with --watch what changes until the process ends. Throws an Error that names objects that do not
- * exist, once the others are printed, and UsageError for a field that none of the objects has.
+ * exist, once the others are printed, and UsageError for a field that none of the objects has, or a wrong selector.
  */
 export async function get(
   kind: WorkflowKind,
@@ -76,7 +77,11 @@ async function chooser(
   const { machine, set, deployment } = dialect.kinds;
   const resource = { Machine: machine, MachineSet: set, MachineDeployment: deployment }[kind];
   const query = { labelSelector: selector, metadataOnly: true, failFast: true, ...(!allNamespaces && { namespace }) };
-  const { items } = await control.list<KubeObject>(resource, query);
+  const { items } = await control.list<KubeObject>(resource, query).catch((cause: unknown) => {
+    if (!(cause instanceof StatusError) || cause.code !== 400) throw cause;
+    const problem = `--selector is '${selector}': ${cause.status.message ?? cause.message}`;
+    throw new UsageError(`${problem}; give labels as in name=workers, or a!=b,c in (d,e)`, { cause });
+  });
   const uids = new Set(items.map(({ metadata }) => metadata.uid));
   return ({ metadata }) => uids.has(metadata.uid);
 }

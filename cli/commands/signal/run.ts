@@ -2,6 +2,7 @@
 import type { Client, SignalDefinition } from '@temporalio/client';
 import { WorkflowNotFoundError } from '@temporalio/client';
 import type { Blocker } from '../../../api/names.ts';
+import type { KubeObject } from '../../../api/objects.ts';
 import { workflowIdPrefix } from '../../../api/workflow-id.ts';
 import { type BlockedWorkflow, listBlocked } from '../../../temporal/blocked.ts';
 import { type Installation, signalEach } from '../../../temporal/workflows.ts';
@@ -28,7 +29,7 @@ export async function retry(
   options: SignalOptions & ClusterOptions & { readonly blockedOn?: Blocker | undefined },
   rawFlags: RawFlags,
 ): Promise<void> {
-  const { namespace, blockedOn } = options;
+  const { blockedOn } = options;
   await withInstallation(options, async (installation) => {
     if (blockedOn !== undefined) {
       const missing = await missingProcessesText(installation, options, 'retry');
@@ -40,7 +41,12 @@ export async function retry(
       );
       say(`signalled ${count} ${count === 1 ? 'workflow' : 'workflows'} blocked on ${blockedOn}`);
     }
-    await signalMachines(installation, { namespace, names, rawFlags }, retryNowSignal, 'it tries again now');
+    await signalMachines(
+      installation,
+      { names, options, rawFlags, command: 'retry' },
+      retryNowSignal,
+      'it tries again now',
+    );
   });
 }
 
@@ -54,7 +60,8 @@ export async function drain(
   options: SignalOptions & ClusterOptions,
   rawFlags: RawFlags,
 ): Promise<void> {
-  const isDeleting = await readIsDeleting(name, options);
+  const machine = (await readMachines([name], options, 'drain'))?.get(name);
+  const isDeleting = machine && machine.metadata.deletionTimestamp !== undefined;
   if (isDeleting === false) {
     throw new Error(
       `machine ${options.namespace}/${name} is not being deleted, so nothing was done: delete it first, or correct the name or --namespace`,
@@ -66,19 +73,23 @@ export async function drain(
     skip: [skipDrainSignal, `its VM is deleted with the pods on it${ifSo}`] as const,
   }[how];
   await withInstallation(options, (installation) =>
-    signalMachines(installation, { namespace: options.namespace, names: [name], rawFlags }, signal, effect),
+    signalMachines(installation, { names: [name], options, rawFlags, command: 'drain' }, signal, effect),
   );
 }
 
-/** Whether a machine is being deleted; undefined where its cluster does not answer, or has no such machine. */
-async function readIsDeleting(name: string, options: SignalOptions & ClusterOptions): Promise<boolean | undefined> {
+/** Machines by name, undefined for one that does not exist; undefined where their cluster does not answer. */
+async function readMachines(
+  names: readonly string[],
+  options: SignalOptions & ClusterOptions,
+  command: string,
+): Promise<ReadonlyMap<string, KubeObject | undefined> | undefined> {
   try {
     const { connectCluster } = await import('../../servers.ts');
-    const control = await connectCluster('control', options, 'drain');
+    const control = await connectCluster('control', options, command);
     try {
       const { namespace } = options;
-      const machine = await control.find(dialect.kinds.machine, { namespace, name }, { failFast: true });
-      return machine && machine.metadata.deletionTimestamp !== undefined;
+      const find = (name: string) => control.find(dialect.kinds.machine, { namespace, name }, { failFast: true });
+      return new Map(await Promise.all(names.map(async (name) => [name, await find(name)] as const)));
     } finally {
       await control.close();
     }
@@ -91,17 +102,19 @@ type Signal = SignalDefinition<[by?: string]>;
 
 /** Machines as a command line names them. */
 interface NamedMachines {
-  readonly namespace: string;
   readonly names: readonly string[];
+  readonly options: SignalOptions & ClusterOptions;
   readonly rawFlags: RawFlags;
+  readonly command: string;
 }
 
 async function signalMachines(
   installation: Installation,
-  { namespace, names, rawFlags }: NamedMachines,
+  { names, options, rawFlags, command }: NamedMachines,
   signal: Signal,
   effect: string,
 ): Promise<void> {
+  const { namespace } = options;
   const nameOf = (name: string) => name;
   const signalled = await signalEach(names, nameOf, async (name) => {
     const id = await findOpen(installation, namespace, name);
@@ -111,10 +124,22 @@ async function signalMachines(
   });
   const missing = names.filter((name) => !signalled.includes(name));
   if (missing.length === 0) return;
-  const what = missing.length === 1 ? 'no open workflow for machine' : 'no open workflows for machines';
-  const fix = 'they wait for nothing, or correct the name, --namespace or --installation';
-  const past = pastText('Machine', missing, namespace, rawFlags);
-  throw new Error(`installation '${installation.name}' has ${what} ${missing.join(', ')}: ${fix}${past}`);
+  const read = await readMachines(missing, options, command);
+  const absent = missing.filter((name) => read !== undefined && read.get(name) === undefined);
+  const others = missing.filter((name) => !absent.includes(name));
+  const past = (of: readonly string[]) => pastText('Machine', of, namespace, rawFlags);
+  const problems: string[] = [];
+  if (absent.length > 0) {
+    const what = `machine ${absent.map((name) => `${namespace}/${name}`).join(', ')}`;
+    const doNotExist = `${absent.length === 1 ? 'does' : 'do'} not exist in the control cluster`;
+    problems.push(`${what} ${doNotExist}: correct the name or --namespace${past(absent)}`);
+  }
+  if (others.length > 0) {
+    const what = others.length === 1 ? 'no open workflow for machine' : 'no open workflows for machines';
+    const fix = 'they wait for nothing, or correct the name, --namespace or --installation';
+    problems.push(`installation '${installation.name}' has ${what} ${others.join(', ')}: ${fix}${past(others)}`);
+  }
+  throw new Error(problems.join('\n'));
 }
 
 /** Id of the open workflow of a machine. */

@@ -8,6 +8,7 @@ import {
   type Example,
   groupByCause,
   isRetriedTogether,
+  longestFirst,
   taskRemedy,
   toExample,
   toSweepExample,
@@ -52,6 +53,16 @@ describe('what is stuck', () => {
       'CloudCapacity: 1 rollout. The cloud has no capacity or the quota is used up.',
       '  workers',
     ]);
+  });
+
+  it('names first the one that says that it waits longest, which need not be the one whose run is the oldest', () => {
+    const [group] = groupByCause([machine('a', 'NodeJoin'), machine('b', 'NodeJoin'), machine('c', 'NodeJoin')]);
+    const said = [{ since: '2026-11-23T10:04:00Z' }, { since: '2026-11-23T10:01:00Z' }, { problem: 'no answer' }];
+    const { blocked, longest } = longestFirst(group!, said);
+
+    expect(blocked.map(({ workflowId }) => workflowId.split('/')[3])).toEqual(['b', 'a', 'c']);
+    expect(longest).toEqual(said[1]);
+    expect(longestFirst(group!, [{}, {}, {}])).toEqual({ ...group, longest: {} });
   });
 
   it('has a group for each remedy where the tasks of workflows fail', () => {

@@ -112,6 +112,15 @@ export function groupByCause(
     .toSorted((a, b) => b.blocked.length - a.blocked.length);
 }
 
+/** The group with the one first that says that it waits longest. @param said by the first of the group, one or more */
+export function longestFirst(group: CauseGroup, said: readonly Example[]): CauseGroup & { readonly longest: Example } {
+  const startMs = ({ since }: Example) => (since === undefined ? Number.POSITIVE_INFINITY : Date.parse(since));
+  const all = group.blocked.map((each, i) => ({ each, says: said[i] ?? {} }));
+  const longest = all.reduce((a, b) => (startMs(b.says) < startMs(a.says) ? b : a));
+  const others = group.blocked.filter((each) => each !== longest.each);
+  return { ...group, blocked: [longest.each, ...others], longest: longest.says };
+}
+
 /** Ended by something that a try finds out, and no watcher. */
 const retried: readonly Blocker[] = ['Credentials', 'CloudCapacity', 'CloudApi', 'KubernetesApi'];
 

@@ -1,4 +1,4 @@
-/** `millwright stuck`: what is blocked, by cause. One list of Temporal, and one question for each cause. */
+/** `millwright stuck`: what is blocked, by cause. One list of Temporal, and some questions for each cause. */
 
 import type { Client } from '@temporalio/client';
 import { blockers } from '../../../api/names.ts';
@@ -23,6 +23,7 @@ import {
   type Example,
   groupByCause,
   isRetriedTogether,
+  longestFirst,
   maxNames,
   type TaskFailures,
   taskRemedy,
@@ -54,15 +55,12 @@ export async function stuck(options: StuckOptions, rawFlags: RawFlags): Promise<
     const causes: Cause[] = await Promise.all(
       groups.map(async (group) => {
         const isOwn = group.blockedOn === 'OwnerSpec';
-        const asked = isOwn ? group.blocked.slice(0, maxNames) : [group.blocked[0]];
+        const asked = group.blocked.slice(0, isOwn ? maxNames : mostAsked);
         const own = await Promise.all(asked.map((each) => ask(openOnes, each, failures, approvalOf).catch(toSilence)));
-        const [longest = {}] = own;
         const retry = commandLine(['retry', '--blocked-on', group.blockedOn], options.namespace, rawFlags);
         return {
-          ...group,
+          ...(isOwn ? { ...group, longest: own[0] ?? {}, own } : longestFirst(group, own)),
           meaning: blockers[group.blockedOn],
-          longest,
-          ...(isOwn && { own }),
           ...(isRetriedTogether(group) && { retry }),
         };
       }),
@@ -70,6 +68,9 @@ export async function stuck(options: StuckOptions, rawFlags: RawFlags): Promise<
     return rendered(causes, options, () => causesText(causes, options.namespace));
   });
 }
+
+/** Most workflows of a cause that are asked since when they wait: those whose runs are the oldest. */
+const mostAsked = 10;
 
 /** Most workflows whose failed tasks are read: after a mistake in the code each workflow may have some. */
 const mostRead = 100;

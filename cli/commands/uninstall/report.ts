@@ -4,6 +4,8 @@ import type { Remnants } from '../../../temporal/remnants.ts';
 export interface Report {
   readonly installation: string;
   readonly namespace: string;
+  /** Whether the control cluster has no such namespace. */
+  readonly isNamespaceMissing: boolean;
   /** false: it only shows what would be done. */
   readonly isDone: boolean;
   /** How many Machines stay. */
@@ -21,7 +23,8 @@ export interface Report {
 
 /** @param line command line that does what is shown */
 export function reportText(report: Report, line: string): string {
-  const { installation, namespace, isDone, changed, deleted, temporal, attention, running } = report;
+  const { installation, namespace, isNamespaceMissing, isDone, changed, deleted, temporal, attention, running } =
+    report;
   const kinds = Object.entries(changed).map(([kind, count]) => `${count} ${plural(kind, count)}`);
   const inTemporal =
     temporal === undefined
@@ -40,7 +43,10 @@ export function reportText(report: Report, line: string): string {
     .filter(([, lines]) => lines.length > 0)
     .map(([title, lines]) => `${title}:\n${lines.map((each) => `  ${each}\n`).join('')}`);
   const end = isDone ? '' : `nothing was changed; to do it: ${line}`;
-  return `installation '${installation}' of namespace ${namespace}\n${text.join('')}${end}`.trimEnd();
+  const where = isNamespaceMissing
+    ? `${namespace}, which does not exist: correct --namespace, unless it was deleted`
+    : namespace;
+  return `installation '${installation}' of namespace ${where}\n${text.join('')}${end}`.trimEnd();
 }
 
 function plural(kind: string, count: number): string {

@@ -13,6 +13,7 @@ import type { RawFlags } from '../../command.ts';
 import { commandLine } from '../../command-line.ts';
 import type { personFlags, temporalFlags } from '../../flag-groups.ts';
 import { withInstallation } from '../../installation.ts';
+import { lacksNamespace } from '../../missing-processes.ts';
 import { type Options, UsageError } from '../../options.ts';
 import { rendered } from '../../output.ts';
 import { connectCluster, hasNoTarget } from '../../servers.ts';
@@ -94,6 +95,7 @@ async function clean(context: Context): Promise<void> {
   }
   const report: Report = {
     ...{ installation: name, namespace, isDone, machines: work.machines },
+    isNamespaceMissing: await lacksNamespace(control, namespace),
     changed: Object.fromEntries(work.changes.map(({ resource, objects }) => [resource.kind, objects.length])),
     deleted: work.deletions.map(({ resource, key }) => `${resource.kind} ${key.name}`),
     ...{ temporal, attention: work.attention, running },
