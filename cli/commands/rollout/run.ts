@@ -9,9 +9,10 @@ import { controllerOf, groupByController } from '../../../api/owner/ownership.ts
 import { revisionOf } from '../../../api/owner/revision.ts';
 import { templatesEqual, withoutHash } from '../../../api/owner/template.ts';
 import { type JsonPatchOperation, jsonPatch, mergePatch } from '../../../kube/patch.ts';
-import { listRolloutRuns } from '../../../temporal/rollout-runs.ts';
+import { listRolloutRuns, type RolloutRun } from '../../../temporal/rollout-runs.ts';
 import { type Installation, retryNow, signalEach } from '../../../temporal/workflows.ts';
 import type { RawFlags } from '../../command.ts';
+import { commandLine } from '../../command-line.ts';
 import { dialect } from '../../dialect.ts';
 import { withInstallation } from '../../installation.ts';
 import { rendered } from '../../output.ts';
@@ -21,7 +22,7 @@ import { complain, say } from '../../terminal.ts';
 import type { RolloutAction } from './actions.ts';
 import { toHistory } from './history.ts';
 import { assumptions, planLive, planManifest, planText } from './plan.ts';
-import { runsText, withRevisions } from './runs.ts';
+import { runsText } from './runs.ts';
 import { status } from './status.ts';
 import {
   commandLineOf,
@@ -82,11 +83,11 @@ async function setsOf({ control, key }: RolloutTarget, deployment: OwnerDeployme
 }
 
 /** Of deployments that are deleted, too: they have left runs. */
-async function runs({ control, key, options }: RolloutTarget): Promise<string> {
+async function runs({ key, options, rawFlags }: RolloutTarget): Promise<string> {
   const found = await withInstallation(options, (to) => listRolloutRuns(to, key));
-  const { items } = await control.list(kinds.set, { namespace: key.namespace });
-  const listed = withRevisions(found, items);
-  return rendered(listed, options, () => runsText(listed));
+  const replay = ({ workflowId, runId }: RolloutRun) =>
+    commandLine(['replay', workflowId, runId], key.namespace, rawFlags);
+  return rendered(found, options, () => runsText(found, replay));
 }
 
 async function plan(target: RolloutTarget): Promise<string> {
