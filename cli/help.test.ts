@@ -2,6 +2,7 @@ import { execFile } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, it } from '@jest/globals';
+import { buildName } from '../temporal/version.ts';
 import { testKubeconfig } from '../test/support/kube.ts';
 import { commands } from './commands.ts';
 import { type Flag, flags } from './flags.ts';
@@ -32,6 +33,13 @@ async function modulesOf(...args: string[]): Promise<string[]> {
 function packagesOf(modules: readonly string[]): string[] {
   return [...new Set(modules.filter((name) => !name.endsWith('.ts')))].toSorted();
 }
+
+it('names the same build for -V as for the command version', async () => {
+  const main = fileURLToPath(new URL('cli/main.ts', root));
+  const { stdout } = await promisify(execFile)(process.execPath, [main, '-V']);
+
+  expect(stdout).toBe(`${buildName()}\n`);
+});
 
 it('loads no cloud SDK, no client of Kubernetes and nothing of Temporal for --help', async () => {
   const modules = await modulesOf('--help');

@@ -3,7 +3,7 @@
  * replay that differs, 1 for a failure.
  */
 import { CommanderError, Help, Option, Command as Program } from 'commander';
-import { version } from '../temporal/version.ts';
+import { buildName } from '../temporal/version.ts';
 import { columns } from './columns.ts';
 import { type Command, NegativeAnswer, spellingOf, usageOf } from './command.ts';
 import { connectionFlags } from './flag-groups.ts';
@@ -21,7 +21,11 @@ import { complain, say } from './terminal.ts';
 export async function runProgram(name: string, commands: readonly Command[]): Promise<number> {
   const program = new Program(name)
     .description('Keeps the machines behind Kubernetes nodes: one durable workflow per Machine.')
-    .version(version)
+    .option('-V, --version', 'output the version number')
+    .on('option:version', () => {
+      say(buildName());
+      throw new CommanderError(0, 'commander.version', '');
+    })
     .showHelpAfterError('(see --help)')
     .configureHelp({ boxWrap: wrapText })
     .configureOutput({ writeOut: (text) => say(text.trimEnd()), writeErr: (text) => complain(text.trimEnd()) })

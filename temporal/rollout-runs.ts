@@ -2,6 +2,7 @@
 import type { Client, WorkflowExecutionInfo } from '@temporalio/client';
 import type { OwnerView } from '../api/model/owner.ts';
 import { searchAttributes } from '../api/names.ts';
+import { hasOldMachines } from '../api/owner/set-counts.ts';
 import { workflowIdPrefix } from '../api/workflow-id.ts';
 import { readFirst, readMessage } from './decode.ts';
 import { ifKept } from './fetch-history.ts';
@@ -18,14 +19,18 @@ export interface RolloutRun {
   readonly outcome: Lowercase<WorkflowExecutionInfo['status']['name']>;
   /** Name of the MachineSet of the template that it rolled out; left out where it never read the deployment. */
   readonly set?: string;
+  /** Revision of this set at that time; left out with the set, and for runs of release 0.1.0. */
+  readonly revision?: number;
+  /** It completed because the rollout was paused, with machines of older templates left; left out otherwise. */
+  readonly paused?: true;
   /** Message of its failure, on several lines; left out where it has not failed. */
   readonly failure?: string;
 }
 
 /** Most runs of one list: each takes up to two requests more. */
 export const maxRuns = 50;
-/** A run has read its deployment within its first events, else never. */
-const firstEvents = 50;
+/** A run has read its deployment within its first events, else never; one that completed has within its last. */
+const endEvents = 50;
 /** How long all of it may take, ms. */
 const defaultTimeoutMs = 30_000;
 
@@ -56,15 +61,19 @@ export async function listRolloutRuns(
 async function toRun(client: Client, info: WorkflowExecutionInfo): Promise<RolloutRun> {
   const { workflowId, runId, startTime, closeTime, status } = info;
   const outcome = status.name.toLowerCase() as RolloutRun['outcome'];
-  const [set, failure] = await Promise.all([
-    ifKept(findSet(client, info)),
+  const [first, last, failure] = await Promise.all([
+    ifKept(findReading(client, info, 'first')),
+    outcome === 'completed' ? ifKept(findReading(client, info, 'last')) : undefined,
     outcome === 'failed' ? ifKept(findFailure(client, info)) : undefined,
   ]);
+  const { setName: set, revision } = first?.template ?? {};
   return {
     ...{ workflowId, runId, start: startTime.toISOString() },
     ...(closeTime !== undefined && { end: closeTime.toISOString() }),
     outcome,
     ...(set !== undefined && { set }),
+    ...(revision !== undefined && { revision }),
+    ...(last?.paused && hasOldMachines(last) && { paused: true as const }),
     ...(failure !== undefined && { failure }),
   };
 }
@@ -75,11 +84,13 @@ function requestOf({ options }: Client, { workflowId, runId }: Execution) {
   return { namespace: options.namespace, execution: { workflowId, runId } };
 }
 
-/** The set of the template, from the first reading of the run. */
-async function findSet(client: Client, run: Execution): Promise<string | undefined> {
+/** The first or last reading of a run: what its activity `observeOwner` returned. */
+async function findReading(client: Client, run: Execution, which: 'first' | 'last'): Promise<OwnerView | undefined> {
   const { workflowService } = client.connection;
-  const page = { ...requestOf(client, run), maximumPageSize: firstEvents };
-  const { history } = await workflowService.getWorkflowExecutionHistory(page);
+  const page = { ...requestOf(client, run), maximumPageSize: endEvents };
+  const { history } = await (which === 'first'
+    ? workflowService.getWorkflowExecutionHistory(page)
+    : workflowService.getWorkflowExecutionHistoryReverse(page));
   const events = history?.events ?? [];
   const reading = events.find(
     ({ activityTaskScheduledEventAttributes: scheduled }) => scheduled?.activityType?.name === 'observeOwner',
@@ -88,7 +99,7 @@ async function findSet(client: Client, run: Execution): Promise<string | undefin
     .map(({ activityTaskCompletedEventAttributes: attributes }) => attributes)
     .find((attributes) => reading && String(attributes?.scheduledEventId) === String(reading.eventId));
   const answer = await readFirst<{ view: OwnerView } | null>(client, completed?.result?.payloads);
-  return answer?.view.template.setName;
+  return answer?.view;
 }
 
 async function findFailure(client: Client, run: Execution): Promise<string | undefined> {

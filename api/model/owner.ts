@@ -196,8 +196,11 @@ export interface OwnerView {
    * that.
    */
   readonly health?: OwnerHealth;
-  /** Name and template hash that the set of the current template has or would get. */
-  readonly template: { readonly setName: string; readonly hash: string };
+  /**
+   * Name, template hash and revision that the set of the current template has or would get. No revision: of a set, and
+   * in readings of release 0.1.0.
+   */
+  readonly template: { readonly setName: string; readonly hash: string; readonly revision?: number };
   /** Oldest first. */
   readonly sets: readonly SetView[];
 }

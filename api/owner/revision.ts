@@ -12,6 +12,18 @@ export function revisionOf({ owner }: OwnerApi, { metadata }: OwnerSet): number 
   return Number(metadata.annotations?.[owner.keys.revision]) || 0;
 }
 
+/**
+ * Revision of the set of the current template once it is the newest. @param newSet undefined: it does not exist yet
+ * @param own the sets of the deployment
+ */
+export function newestRevision(api: OwnerApi, newSet: OwnerSet | undefined, own: readonly OwnerSet[]): number {
+  const next = nextRevision(
+    api,
+    own.filter((set) => set !== newSet),
+  );
+  return Math.max(next, newSet === undefined ? 0 : revisionOf(api, newSet));
+}
+
 /** Whether a set has the highest revision of its deployment. @param own the sets of the deployment */
 export function isNewest(api: OwnerApi, newSet: OwnerSet, own: readonly OwnerSet[]): boolean {
   return withNewestRevision(api, newSet, own) === undefined;

@@ -3,7 +3,7 @@ import { gardener as api } from '../gardener/index.ts';
 import { annotations as keys, labels } from '../gardener/names.ts';
 import { names } from '../names.ts';
 import type { OwnerDeployment, OwnerSet } from './objects.ts';
-import { askedRollback, lateRollback, problemOfRollback, rollbacksOf } from './rollback.ts';
+import { askedRollback, lateRollback, problemOfRollback, rollbacksOf, takenBackSet } from './rollback.ts';
 import { templateHash } from './template.ts';
 
 const metadata = { uid: 'u', resourceVersion: '1', creationTimestamp: '2030-01-01T00:00:00Z' };
@@ -110,5 +110,33 @@ describe('a rollout that is late', () => {
       "metadata.annotations['millwright.dev/rollback-when-late'] is 'yes': set it to true, or remove it",
     );
     expect(problemOfRollback(deploymentOf('c', undefined, wanted))).toBeUndefined();
+  });
+});
+
+describe('the set that a deployment went back from', () => {
+  const taken = (name: string) => ({ [names.rolledBack]: templateHash(api, templateOf(name)) });
+  const back = deploymentOf('a', undefined, taken('b'));
+
+  it('is the newest one besides that of the template, if its template was rolled back', () => {
+    const b = setOf('b', 2);
+    expect(takenBackSet(api, back, [setOf('a', 1), b])).toBe(b);
+    const again = { ...taken('b'), [keys.revisionHistory]: '1' };
+    expect(takenBackSet(api, back, [setOf('a', 3, again), b])).toBe(b);
+  });
+
+  it.each<[string, OwnerDeployment, OwnerSet[]]>([
+    ['nothing was rolled back', deploymentOf('a'), [setOf('a', 3), setOf('b', 2)]],
+    ['the rollout came after it', deploymentOf('c', undefined, taken('b')), [setOf('a', 3), setOf('b', 2)]],
+    [
+      'another template came right after it',
+      deploymentOf('c', undefined, taken('b')),
+      [setOf('a', 1), setOf('b', 2), setOf('c', 3)],
+    ],
+    ['a later template was undone', back, [setOf('a', 5, taken('b')), setOf('b', 2), setOf('c', 4)]],
+    ['it was applied again and undone', back, [setOf('a', 5, taken('b')), setOf('b', 4, taken('b'))]],
+    ['it was applied again', deploymentOf('b', undefined, taken('b')), [setOf('a', 3), setOf('b', 4)]],
+    ['it does not exist any more', back, [setOf('a', 3, taken('b'))]],
+  ])('is none when %s', (_, deployment, own) => {
+    expect(takenBackSet(api, deployment, own)).toBeUndefined();
   });
 });

@@ -79,6 +79,30 @@ export function lateRollback(
   return { kind: 'done', note, patch: { metadata: { annotations }, spec } };
 }
 
+/**
+ * The set whose rollout was late, if the template of the deployment is there because of that: its own is newer than
+ * all others. undefined: a person has changed the template since, nothing was taken back, or the set was deleted.
+ * @param own the sets of the deployment
+ */
+export function takenBackSet(
+  api: OwnerApi,
+  { metadata, spec }: OwnerDeployment,
+  own: readonly OwnerSet[],
+): OwnerSet | undefined {
+  const hash = metadata.annotations?.[names.rolledBack];
+  const isCurrent = (set: OwnerSet) => templatesEqual(api, set.spec?.template, spec?.template);
+  const current = own.find(isCurrent);
+  const others = own.filter((set) => !isCurrent(set));
+  const [newest] = others.toSorted((a, b) => revisionOf(api, b) - revisionOf(api, a));
+  if (current === undefined || newest === undefined || templateHash(api, newest.spec?.template) !== hash)
+    return undefined;
+  const wasUsed = current.metadata.annotations?.[api.owner.keys.revisionHistory] !== undefined;
+  const isEarlier = revisionOf(api, current) < revisionOf(api, newest) || wasUsed;
+  // A set with the annotation was used again after its rollback.
+  const isRepeated = newest.metadata.annotations?.[names.rolledBack] === hash;
+  return isEarlier && !isRepeated ? newest : undefined;
+}
+
 function toTemplateOf(api: OwnerApi, deployment: OwnerDeployment, set: OwnerSet) {
   const [before, after] = [deployment, set].map(({ metadata }) => {
     const copied = Object.entries(copiedAnnotations(api, metadata)).filter(([key]) => !key.startsWith(prefix));

@@ -74,7 +74,18 @@ describe('toDeploymentView', () => {
       ['pool-1', true],
       ['pool-2', false],
     ]);
-    expect(view.template).toEqual({ setName: 'pool-1', hash: templateHash(api, template('small')) });
+    expect(view.template).toEqual({ setName: 'pool-1', hash: templateHash(api, template('small')), revision: 1 });
+  });
+
+  it('has the revision that the set of the template has, or gets when it is the newest again', () => {
+    const withRevision = (name: string, className: string, revision: string) =>
+      set(name, className, { annotations: { [annotations.revision]: revision } });
+    const other = withRevision('pool-2', 'large', '4');
+    const revisionOf = (...own: MachineSet[]) => toDeploymentView(api, deployment(), own, []).template.revision;
+    expect(revisionOf(withRevision('pool-1', 'small', '6'), other)).toBe(6);
+    expect(revisionOf(withRevision('pool-1', 'small', '3'), other)).toBe(5);
+    expect(revisionOf(other)).toBe(5);
+    expect(revisionOf()).toBe(1);
   });
 
   it('prefers a set that stays to an older one that somebody deleted', () => {
@@ -98,7 +109,7 @@ describe('toDeploymentView', () => {
   it('[mcm 82 partly] names the set that does not exist yet, another one after each collision', () => {
     const view = toDeploymentView(api, deployment(), [set('pool-1', 'large')], []);
     const hash = templateHash(api, template('small'));
-    expect(view.template).toEqual({ setName: newSetName('pool', hash), hash });
+    expect(view.template).toEqual({ setName: newSetName('pool', hash), hash, revision: 1 });
     const collided = { ...deployment(), status: { collisionCount: 1 } };
     expect(toDeploymentView(api, collided, [], []).template).not.toEqual(view.template);
   });

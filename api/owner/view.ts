@@ -25,7 +25,7 @@ import type { OwnerDeployment, OwnerSet } from './objects.ts';
 import { controllerOf, groupByController, type Owned } from './ownership.ts';
 import { changedPreservations } from './preservation.ts';
 import { invalidSpec, problemOfDeployment, problemOfSet, reportedProblem } from './problem.ts';
-import { isNewest, withRevision } from './revision.ts';
+import { isNewest, newestRevision, withRevision } from './revision.ts';
 import { rollbacksOf } from './rollback.ts';
 import { replicasToAnnounce } from './rolling.ts';
 import { hasOldMachines } from './set-counts.ts';
@@ -78,7 +78,10 @@ export function toDeploymentView(
     ...limitsIn(deployment),
     ...rollbacksOf(api, deployment, newSet),
     ...healthIn(api, own.flatMap(machinesOf)),
-    template: { setName: newSet?.metadata.name ?? newSetName(metadata.name, hash), hash },
+    template: {
+      ...{ setName: newSet?.metadata.name ?? newSetName(metadata.name, hash), hash },
+      revision: newestRevision(api, newSet, own),
+    },
     sets: own.map((set) => ({
       ...toSetView(api, deployment, { set, own: machinesOf(set), ownerless, sets }),
       ...(set === newSet &&

@@ -60,7 +60,7 @@ describe('a rollout', () => {
     ]);
   });
 
-  it('has its runs with the time that each took, so far or in all, and the reason of a failure', () => {
+  it('has its runs with the time that each took, so far or in all, the reason of a failure, and whether it was paused', () => {
     const of = { workflowId: 'w', set: 'new' };
     const runs = [
       { ...of, runId: '2', start: '2026-11-23T10:00:00Z', outcome: 'running' as const },
@@ -72,10 +72,16 @@ describe('a rollout', () => {
         outcome: 'failed' as const,
         failure: 'late',
       },
+      {
+        ...of,
+        ...{ runId: '0', start: '2026-11-23T08:00:00Z', end: '2026-11-23T08:01:00Z' },
+        ...{ outcome: 'completed' as const, paused: true as const },
+      },
     ];
     expect(toRollout(stateOf(), new Map(), { runs, steps: [] }, nowMs).runs).toMatchObject([
       { outcome: 'running', took: '10 min' },
       { outcome: 'failed', took: '1 min', failure: 'late' },
+      { outcome: 'completed', paused: true },
     ]);
   });
 

@@ -39,7 +39,10 @@ export interface Rollout {
   readonly problem?: string;
   /** The newest at the end, at most `maxRolloutSteps`. */
   readonly steps: readonly (Bar & { readonly at: string; readonly notes: readonly string[] })[];
-  readonly runs: readonly (Pick<RolloutRun, 'runId' | 'workflowId' | 'start' | 'outcome' | 'set' | 'failure'> & {
+  readonly runs: readonly (Pick<
+    RolloutRun,
+    'runId' | 'workflowId' | 'start' | 'outcome' | 'paused' | 'set' | 'failure'
+  > & {
     readonly took: string;
   })[];
 }
@@ -83,9 +86,10 @@ export function toRollout(
     moreBlockers: blockedBy === undefined ? 0 : blockedBy.count - blockedBy.machines.length,
     ...(blockedBy?.problem !== undefined && { problem: blockedBy.problem }),
     steps: steps.map((step) => ({ at: step.at, ...toBar(step), notes: notesOf(step) })),
-    runs: history.runs.map(({ runId, workflowId, start, end, outcome, set, failure }) => ({
+    runs: history.runs.map(({ runId, workflowId, start, end, outcome, paused, set, failure }) => ({
       ...{ runId, workflowId, start, outcome },
       took: durationText((end === undefined ? nowMs : Date.parse(end)) - Date.parse(start)),
+      ...(paused && { paused }),
       ...(set !== undefined && { set }),
       ...(failure !== undefined && { failure }),
     })),

@@ -14,7 +14,7 @@ import { until } from '../support/until.ts';
 describe('the runs of a rollout', () => {
   let millwright: Installation;
   let folder: string;
-  let failed: RolloutRun & { revision?: number };
+  let failed: RolloutRun;
 
   beforeAll(async () => {
     folder = await mkdtemp(join(tmpdir(), 'millwright-histories-'));
@@ -67,7 +67,7 @@ describe('the runs of a rollout', () => {
       'a failed run is listed',
       async () => {
         const { output } = await runs('-o', 'json');
-        const listed: (RolloutRun & { revision?: number })[] = JSON.parse(output);
+        const listed: RolloutRun[] = JSON.parse(output);
         return listed.find(({ outcome }) => outcome === 'failed');
       },
       { describe: () => millwright.story() },

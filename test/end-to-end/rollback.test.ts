@@ -93,10 +93,16 @@ describe('a deployment', () => {
     });
     await millwright.cloud.setFaults({ kind: 'capacity', machineType: 'large' });
     await millwright.changeDeployment('late', toClass('sold-out'));
+    const status = millwright.command('rollout', 'status', 'late');
     const { note } = await millwright.untilEvent('late', 'DeploymentRollback');
     const back = await millwright.untilComplete('late', 'small');
     expect(note).toBe('Rolled back deployment "late" to revision 1, the last that was complete: the rollout is late');
     expect(back.metadata.annotations?.[names.rolledBack]).toBeDefined();
+    const { code, output } = await status;
+    expect([code, output]).toEqual([
+      1,
+      expect.stringContaining('revision 2 was late and is rolled back; complete, 2 of 2 machines updated'),
+    ]);
 
     await millwright.changeDeployment('late', toClass('sold-out'));
     await until(

@@ -16,7 +16,7 @@ const ownFlags = [
 export const rolloutCommand = defineCommand({
   name: 'rollout',
   description: `Manage the rollout of a MachineDeployment, as \`kubectl rollout\` does for a Deployment.
-- status: show the progress until the rollout is complete; exits with 1 once the progress deadline has passed.
+- status: show the progress until the rollout is complete; exits with 1 once the progress deadline has passed, or if the rollout went back by itself because of that.
 - plan: show step by step what the rollout will do, or what it would do with a changed manifest (-f). It writes nothing.
 - history: list the revisions.
 - runs: list the runs of the rollout's workflow, the newest first, with their outcome and why they failed. It needs no deployment: runs stay until the retention of the Temporal namespace ends.

@@ -1,54 +1,51 @@
 /** `millwright rollout runs`: the runs of a deployment's workflow with their outcome. */
-import type { OwnerSet } from '../../../api/owner/objects.ts';
-import { revisionOf } from '../../../api/owner/revision.ts';
 import { listRolloutRuns, maxRuns, type RolloutRun } from '../../../temporal/rollout-runs.ts';
 import { columns } from '../../columns.ts';
-import { dialect } from '../../dialect.ts';
+import { commandLine } from '../../command-line.ts';
 import { secondsOf, tookText } from '../../duration-text.ts';
 import { withInstallation } from '../../installation.ts';
 import { rendered } from '../../output.ts';
 import type { RolloutTarget } from './target.ts';
 
-/** A run with the revision of its template; left out where the MachineSet does not exist any more. */
-export interface ListedRun extends RolloutRun {
-  readonly revision?: number;
-}
-
 /** The output of the command. Of deployments that are deleted, too: they have left runs. */
-export async function runs({ control, key, options }: RolloutTarget): Promise<string> {
+export async function runs({ key, options, rawFlags }: RolloutTarget): Promise<string> {
   const found = await withInstallation(options, (to) => listRolloutRuns(to, key));
-  const { items } = await control.list(dialect.kinds.set, { namespace: key.namespace });
-  const listed = withRevisions(found, items);
-  return rendered(listed, options, () => runsText(listed));
+  const replay = ({ workflowId, runId }: RolloutRun) =>
+    commandLine(['replay', workflowId, runId], key.namespace, rawFlags);
+  return rendered(found, options, () => runsText(found, replay));
 }
 
-/** Runs with the revisions of their templates. @param sets those of the namespace */
-export function withRevisions(runs: readonly RolloutRun[], sets: readonly OwnerSet[]): ListedRun[] {
-  return runs.map((run) => {
-    const set = sets.find(({ metadata }) => metadata.name === run.set);
-    return set === undefined ? run : { ...run, revision: revisionOf(dialect, set) };
-  });
-}
-
-/** Runs as a table, each failure on the lines below its run. */
-export function runsText(runs: readonly ListedRun[], nowMs = Date.now()): string {
+/**
+ * Runs as a table, each failure on the lines below its run, and below the runs of each workflow how to replay them.
+ * @param replay the command line that replays a run
+ */
+export function runsText(runs: readonly RolloutRun[], replay: (run: RolloutRun) => string, nowMs = Date.now()): string {
   if (runs.length === 0) {
     return 'there are no runs: nothing was rolled out, or the retention of the Temporal namespace has ended';
   }
-  const rows = runs.map(({ start, end, outcome, revision = '', set = '', runId }) => [
-    ...[secondsOf(start), tookText({ start, end }, nowMs), outcomeText(outcome), String(revision), set, runId],
-  ]);
+  // A deployment that was created again has another workflow.
+  const ordered = [...Map.groupBy(runs, ({ workflowId }) => workflowId).values()];
+  const rows = ordered
+    .flat()
+    .map((run) => [
+      ...[secondsOf(run.start), tookText(run, nowMs), outcomeText(run), String(run.revision ?? ''), run.set ?? ''],
+      run.runId,
+    ]);
   const [header = '', ...lines] = columns([['START', 'TOOK', 'OUTCOME', 'REVISION', 'SET', 'RUN ID'], ...rows]);
-  const failures = runs.map(({ failure }) => failure?.split('\n').map((line) => `  ${line}`) ?? []);
-  const ids = [...new Set(runs.map(({ workflowId }) => workflowId))];
   return [
     header,
-    ...lines.flatMap((line, i) => [line, ...failures[i]!]),
+    ...ordered.flatMap((own) => [
+      ...own.flatMap(({ failure }) => [
+        lines.shift() ?? '',
+        ...(failure?.split('\n').map((line) => `  ${line}`) ?? []),
+      ]),
+      `to replay the newest of these runs, or another one by its RUN ID: ${replay(own[0]!)}`,
+    ]),
     ...(runs.length === maxRuns ? [`only the newest ${maxRuns} are listed`] : []),
-    ...ids.map((id) => `to replay one: millwright replay ${id} <run id>`),
   ].join('\n');
 }
 
-function outcomeText(outcome: ListedRun['outcome']): string {
+function outcomeText({ outcome, paused }: RolloutRun): string {
+  if (paused) return 'paused';
   return outcome === 'running' ? 'open' : outcome.replaceAll('_', ' ');
 }

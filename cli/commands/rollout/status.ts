@@ -1,6 +1,10 @@
 /** `millwright rollout status`: the progress of a rollout, until it is complete or late. */
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { OwnerDeployment } from '../../../api/owner/objects.ts';
+import { controllerOf } from '../../../api/owner/ownership.ts';
+import { revisionOf } from '../../../api/owner/revision.ts';
+import { takenBackSet } from '../../../api/owner/rollback.ts';
+import { dialect } from '../../dialect.ts';
 import { secondsOf } from '../../duration-text.ts';
 import {
   blockerLines,
@@ -21,7 +25,10 @@ const lookMs = 1_000;
  */
 const stuckMs = 10_000;
 
-/** Resolves when the rollout is complete, or at once with --watch false; throws an Error when it is late. */
+/**
+ * Resolves when the rollout is complete, or at once with --watch false. Throws an Error when it is late, or when it is
+ * complete because it was late and went back by itself meanwhile.
+ */
 export async function status(target: RolloutTarget, first: OwnerDeployment): Promise<string> {
   const { control, key } = target;
   const report = progressReporter(target);
@@ -41,18 +48,36 @@ export async function status(target: RolloutTarget, first: OwnerDeployment): Pro
   }
 }
 
-/** Prints what has changed since its last call. It returns the final text, and undefined while there is none. */
-function progressReporter(target: RolloutTarget) {
+/**
+ * Prints what has changed since its last call. It returns the final text, and undefined while there is none. Throws an
+ * Error when the rollout has failed.
+ */
+export function progressReporter(target: RolloutTarget) {
   let printed = { text: '', blockers: '' };
   let changedAt = 0;
   let retry: Retry | undefined;
+  let rollback: { readonly toSet: string; readonly fromRevision: number } | undefined;
+  let isWatched = false;
   return async (deployment: OwnerDeployment, owned: OwnedObjects): Promise<string | undefined> => {
     refuseDeleted(target, deployment);
-    const progress = toProgress(target, deployment, toDeploymentState(deployment, owned));
+    const state = toDeploymentState(deployment, owned);
+    const own = owned.sets.filter((set) => controllerOf(set) === deployment.metadata.uid);
+    const from = takenBackSet(dialect, deployment, own);
+    const { setName: toSet } = state.view.template;
+    // Kept while the template is the same: the set may be deleted as soon as the rollback is complete.
+    if (from !== undefined) rollback = { toSet, fromRevision: revisionOf(dialect, from) };
+    else if (rollback?.toSet !== toSet) rollback = undefined;
+    // A rollback that was over before does not fail a later scale-up.
+    isWatched ||=
+      rollback === undefined || state.view.sets.some(({ name, total }) => name === from?.metadata.name && total > 0);
+    const progress = toProgress(target, deployment, state, rollback?.fromRevision);
     const isLate = progress.outcome === 'late';
     if (isLate && (retry === undefined || isOver(retry))) retry = await findOpenRetry(target, deployment);
     const { text, outcome, blockers } = isLate ? afterRetry(target, progress, retry) : progress;
-    if (outcome === 'complete') return text;
+    if (outcome === 'complete') {
+      if (rollback === undefined || !isWatched) return text;
+      throw new Error(`${text}; why: ${commandLineOf('runs', target)}`);
+    }
     const all = [text, ...blockers].join('\n  ');
     if (outcome === 'failed') throw new Error(all);
     if (target.options.watch === false) return all;
@@ -75,30 +100,37 @@ interface Progress {
   readonly blockers: readonly string[];
 }
 
-function toProgress(target: RolloutTarget, { metadata, status = {} }: OwnerDeployment, state: OwnerState): Progress {
+/** @param lateRevision the revision that the deployment went back from by itself, if it did */
+function toProgress(
+  target: RolloutTarget,
+  { metadata, status = {} }: OwnerDeployment,
+  state: OwnerState,
+  lateRevision: number | undefined,
+): Progress {
   const { view, needs, waitsFor, blockedBy } = state;
   const { total, older, available } = countsOf(state);
-  const name = nameOf(target);
   if (view.problem !== undefined) {
-    return { text: `${name} is invalid: ${view.problem}`, outcome: 'failed', blockers: [] };
+    return { text: `${nameOf(target)} is invalid: ${view.problem}`, outcome: 'failed', blockers: [] };
   }
+  const wentBack = lateRevision === undefined ? '' : `revision ${lateRevision} was late and is rolled back; `;
+  const start = `${nameOf(target)}: ${wentBack}`;
   if ((status.observedGeneration ?? 0) < (metadata.generation ?? 0)) {
     const blockers = [blockedBy?.problem ?? 'are the controllers and a worker running?'];
-    return { text: `${name}: waiting for the spec update to be observed`, outcome: 'under way', blockers };
+    return { text: `${start}waiting for the spec update to be observed`, outcome: 'under way', blockers };
   }
   const updated = total - older;
   const counts = `${updated} of ${view.replicas} machines updated, ${older} old, ${available} available`;
   const resume = view.paused ? `; it is paused, to resume: ${commandLineOf('resume', target)}` : '';
   const isDone = updated === view.replicas && older === 0 && available >= view.replicas;
   if (isDone && (view.progress === 'complete' || view.paused)) {
-    return { text: `${name}: complete, ${counts}${resume}`, outcome: 'complete', blockers: [] };
+    return { text: `${start}complete, ${counts}${resume}`, outcome: 'complete', blockers: [] };
   }
   const blockers = blockedBy === undefined ? [] : blockerLines(blockedBy);
   const waits = waitsFor === undefined ? '' : `; ${waitsFor}`;
   if (view.progress === 'late') {
-    return { text: `${name}: the progress deadline has passed: ${counts}${waits}`, outcome: 'late', blockers };
+    return { text: `${start}the progress deadline has passed: ${counts}${waits}`, outcome: 'late', blockers };
   }
-  const text = `${name}: ${counts}${waits}${needs.length === 0 ? resume : ''}`;
+  const text = `${start}${counts}${waits}${needs.length === 0 ? resume : ''}`;
   return { text, outcome: 'under way', blockers };
 }
 

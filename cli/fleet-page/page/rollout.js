@@ -66,9 +66,9 @@ function drawBar({ oldShare, updatedShare, availableShare }, { mostShare, leastS
   return make('div', { className: 'track' }, ...parts.filter(Boolean));
 }
 
-function drawRun({ start, took, outcome, set, failure, link }, before) {
+function drawRun({ start, took, outcome, paused, set, failure, link }, before) {
   const isOpen = outcome === 'running';
-  const text = isOpen ? `open for ${took}` : `${outcome.replaceAll('_', ' ')} after ${took}`;
+  const text = isOpen ? `open for ${took}` : `${paused ? 'paused' : outcome.replaceAll('_', ' ')} after ${took}`;
   const item = make(
     'li',
     {},
