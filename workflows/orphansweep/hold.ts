@@ -3,7 +3,7 @@ import { ApplicationFailure, condition, patched } from '@temporalio/workflow';
 import type { ListedResource, SweepNotice } from '../../api/model/sweep.ts';
 import { inPortions } from '../../api/payloads.ts';
 import { commandLine } from '../command-line.ts';
-import type { Group } from './groups.ts';
+import { type Group, reportedOn } from './groups.ts';
 import { type Held, type HeldOrphan, notApprovedFailure } from './messages.ts';
 import { toKey, withoutMachineNow } from './ownership.ts';
 import { type HeldSweep, type Orphan, resourcesOf } from './plan.ts';
@@ -110,7 +110,7 @@ async function noteApproval(sweep: Sweep, listed: readonly Group[], groups: Held
     const count = remove.filter(({ key }) => approved?.has(key)).length;
     if (group === undefined || count === 0) return [];
     const note = `the deletion of ${orphansText(count)} was approved by ${approvedBy}`;
-    return [{ object: group.sources[0].object, reason: 'OrphansApproved', note }];
+    return [{ object: reportedOn(group), reason: 'OrphansApproved', note }];
   });
   await recordNotices(sweep, notices);
 }
@@ -126,7 +126,7 @@ function noticesOf(
     `a sweep waits for approval to delete ${orphansText(count)} here: ${approvalText(sweep)}`,
     ...reasons,
   ].join('; ');
-  return [{ object: group.sources[0].object, reason: 'OrphansHeld', note }];
+  return [{ object: reportedOn(group), reason: 'OrphansHeld', note }];
 }
 
 /** Ids are for a shell only where they are quoted: the command quotes them. */

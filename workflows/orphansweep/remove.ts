@@ -5,7 +5,7 @@ import type { DeleteVmRequest } from '../../api/provider.ts';
 import { readVmDeletion } from '../calls/answers.ts';
 import { concurrency, inParallel } from '../calls/parallel.ts';
 import { doubtOrphans } from './doubts.ts';
-import { ask, cloudOf, type Group, type Removal, scopeOf } from './groups.ts';
+import { ask, cloudOf, type Group, type Removal, reportedOn, scopeOf } from './groups.ts';
 import { type Findings, withoutMachine } from './ownership.ts';
 import { judge, type Orphan, resourcesOf, surplusKeyOf, withoutVmPatch } from './plan.ts';
 import { recordNotices, type Sweep, show } from './progress.ts';
@@ -61,7 +61,7 @@ const askPauseMs = 5_000;
 const maxAsks = 12;
 
 async function removeOne(sweep: Sweep, group: Group, orphan: Orphan, removal: Removal): Promise<SweepNotice[]> {
-  const { object } = group.sources[0];
+  const object = reportedOn(group);
   const notices: SweepNotice[] = [];
   for (const { target, resources } of toDeletions(orphan, sweep.input.namespace)) {
     const part = { ...orphan, resources };

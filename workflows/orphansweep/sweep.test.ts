@@ -730,6 +730,8 @@ describe('the brake of a sweep', () => {
 describe('an orphan that may be a healthy VM', () => {
   const [healthy, certain] = [vm('c://a/0', { uid: 'u0', name: 'a' }), vm('c://a/1', { uid: 'u1', name: 'b' })];
   const doubt = 'its Node a is Ready';
+  const leaving = { release: { generation: 1 } };
+  const lost = (day: number) => ({ lostAt: `2026-01-0${day}T00:00:00.000Z` });
   const held = async () => (await handle.query(progressQuery)).held;
   beforeEach(() => {
     cloud = [healthy, certain];
@@ -752,6 +754,26 @@ describe('an orphan that may be a healthy VM', () => {
     expect(approval?.note).toBe('the deletion of 1 orphan was approved by alice@laptop');
     expect([idsIn(groups[0]?.deleted), groups[0]?.kept]).toEqual([['c://a/1', 'c://a/0'], []]);
     expect([braked, unanswered]).toEqual([[reason], []]);
+  });
+
+  it.each([
+    ['is not being deleted', ['b'], [swept('a', 'same', leaving), swept('b', 'same'), swept('c', 'same')]],
+    ['has lost a Machine last', ['b'], [swept('a', 'same', lost(1)), swept('b', 'same', lost(2)), swept('c', 'same')]],
+    ['is the first by name', ['b'], [swept('c', 'same', leaving), swept('b', 'same', leaving)]],
+    ['is not being deleted, in each group', ['b', 'c'], [swept('a', '1', leaving), swept('b', '1'), swept('c', '2')]],
+  ])('has its Events on that class of several which %s', async (_, names, classes) => {
+    sources = classes;
+    await start();
+    await workflows.advanceUntil(async () => (await held()) !== undefined);
+    await handle.executeUpdate(approveUpdate, { args: [['a'], 'alice@laptop'] });
+    await handle.result();
+
+    const ofOrphans = notices.filter(({ reason }) => reason.startsWith('Orphan'));
+    expect(new Set(ofOrphans.map(({ object, reason }) => `${object.name} ${reason}`))).toEqual(
+      new Set(
+        names.flatMap((name) => ['OrphansHeld', 'OrphansApproved', 'OrphanDeleted'].map((each) => `${name} ${each}`)),
+      ),
+    );
   });
 
   it('[invariant 4 partly] is kept when nobody approves, and holds no other orphan of the next sweep', async () => {
