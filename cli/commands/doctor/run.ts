@@ -20,7 +20,7 @@ import { findOtherCluster } from '../../../kube/known-cluster.ts';
 import { controllersQueue } from '../../../temporal/clusters.ts';
 import { connectClient, reasonOf } from '../../../temporal/connection.ts';
 import { readKeyUse } from '../../../temporal/key-use.ts';
-import { findLastSweep } from '../../../temporal/past-sweeps.ts';
+import { countHeldSweeps, findLastSweep } from '../../../temporal/past-sweeps.ts';
 import { providerNames } from '../../../temporal/providers.ts';
 import { findSweepState, sweepScheduleId } from '../../../temporal/schedules.ts';
 import { lackingSearchAttributes } from '../../../temporal/search-attributes.ts';
@@ -417,7 +417,8 @@ async function checkLost(control: KubeClient, connection: Connection, options: D
     const client = new Client({ connection, namespace: temporalServer(options).namespace, dataConverter });
     const { startedMs = 0 } = (await findLastSweep({ client, name })) ?? {};
     const lost = noted.filter(({ atMs }) => atMs > startedMs).map((each) => each.name);
-    return lost.length === 0 ? [] : [lostFinding(lost, (await findSweepState(client, name))?.next)];
+    if (lost.length === 0) return [];
+    return [lostFinding(lost, (await findSweepState(client, name))?.next, await countHeldSweeps({ client, name }))];
   } catch (error) {
     if (isNotFound(error)) return []; // the CRDs are missing
     return [unchecked('lost machines', error)];
@@ -465,7 +466,9 @@ async function checkQueues(
     }),
     finding('orphan sweep', async () => {
       const client = new Client({ connection, namespace, dataConverter: dataConverterOf(options) });
-      return sweepFinding(await findSweepState(client, installation), sweepScheduleId(installation), namespace);
+      const waiting = await countHeldSweeps({ client, name: installation });
+      const state = await findSweepState(client, installation);
+      return sweepFinding(state, waiting, sweepScheduleId(installation), namespace);
     }),
     ...[...providers].map(([provider, of]) =>
       finding(`provider ${provider}`, async () => {
