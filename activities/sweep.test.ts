@@ -7,6 +7,7 @@ import { finalizers, labels } from '../api/gardener/names.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from '../api/gardener/resources.ts';
 import { isNewer } from '../api/model/ref.ts';
 import type { LostMachine, ResourceKey, SweepNamespace, SweptSource } from '../api/model/sweep.ts';
+import { names } from '../api/names.ts';
 import { jsonBytes, maxListBytes } from '../api/payloads.ts';
 import type { KubeClient } from '../kube/client.ts';
 import { nodes } from '../kube/core.ts';
@@ -219,7 +220,8 @@ describe('readSweepScope', () => {
   });
 
   it('reads the classes as they are, with their Secrets, and which are leaving', async () => {
-    const stays = await createClass('stays');
+    const lostAt = '2026-01-01T00:00:00.000Z';
+    const stays = await createClass('stays', { annotations: { [names.lostMachine]: lostAt } });
     const leaving = await protectedClass('leaving');
     await client.delete(machineClasses, { namespace, name: 'leaving' });
 
@@ -235,6 +237,7 @@ describe('readSweepScope', () => {
         object: { name: 'stays', uid: stays.uid },
         ...{ provider: 'simulated', providerSpec: { size: 'small' } },
         origin: { kind: 'MachineClass', namespace, name: 'stays', generation: stays.generation },
+        lostAt,
         credentials: [{ namespace, name: 'pool' }],
       },
     ]);

@@ -32,6 +32,12 @@ export async function findLastSweep({ client, name }: Installation): Promise<Las
   return { startedMs: Date.parse(report.startedAt), completedMs: Date.parse(closedAt), unlisted };
 }
 
+/** How many sweeps of an installation wait for approval. */
+export async function countHeldSweeps({ client, name }: Installation): Promise<number> {
+  const query = `${sweepsOf(name)} AND ExecutionStatus = 'Running' AND ${searchAttributes.blockedOn} = 'Brake'`;
+  return (await client.withDeadline(Date.now() + timeoutMs, () => client.workflow.count(query))).count;
+}
+
 const ofInstallation = (name: string) => `${searchAttributes.installation} = '${name}'`;
 const sweepsOf = (name: string) =>
   `${ofInstallation(name)} AND WorkflowType = 'orphanSweep' AND WorkflowId != '${sweepIdFor(name, 'dry-run')}'`;

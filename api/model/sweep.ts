@@ -30,6 +30,8 @@ export interface SweptSource extends Place {
    * Machine was gone before its VM was known to be.
    */
   readonly release?: { readonly generation: number; readonly hasLost?: true };
+  /** When a Machine of it was last found gone although its VM was not known to be, RFC 3339. */
+  readonly lostAt?: string;
   /** Why it says nothing of where its VMs are, with the fix: no cloud is asked, and a sweep gets no `providerSpec`. */
   readonly problem?: string;
 }

@@ -97,6 +97,8 @@ describe('many orphans', () => {
       output: expect.stringContaining('waits for approval: there are 4 orphans'),
     });
     expect(advice.exec(stuck.output)?.[1]?.split(' ').toSorted()).toEqual(ids.toSorted());
+    const { output: checked } = await millwright.command('doctor');
+    expect(checked).toContain('1 sweep waits for approval');
     const address = ['--temporal-address', fromSetup('MILLWRIGHT_TEST_TEMPORAL_ADDRESS')];
     // A shell gets nothing where a server does not answer within 1.5 s.
     await until('a shell completes the ids', async (see) => {

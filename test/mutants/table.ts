@@ -430,7 +430,7 @@ const ofWorkflows: readonly Mutant[] = [
   {
     id: 'last-look',
     file: 'workflows/orphansweep/remove.ts',
-    text: 'const doomed = await stillOrphans(sweep, batch, minimumAgeMs);',
+    text: 'const doomed = stillOrphans(batch, await withoutMachine(sweep, resourcesOf(batch)), minimumAgeMs);',
     replacement: 'const doomed = new Set(batch.map(({ key }) => key));',
     breaks: 'A sweep deletes a VM that has a Machine again since its second look.',
     tests: ['workflows/orphansweep/sweep.test.ts'],

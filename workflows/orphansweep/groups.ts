@@ -1,5 +1,5 @@
 /** The groups of a sweep, each with one view of a cloud, and the calls to their providers. */
-import type { SweptSource } from '../../api/model/sweep.ts';
+import type { SourceObject, SweptSource } from '../../api/model/sweep.ts';
 import { providerKey } from '../../api/names.ts';
 import { type Failure, isActivityFailure, toFailure, withProvider } from '../calls/failure.ts';
 import { inParallel } from '../calls/parallel.ts';
@@ -39,6 +39,19 @@ export function cloudOf(provider: string) {
 /** What of a source goes with every request. */
 export function scopeOf({ origin, providerSpec, credentials }: SweptSource) {
   return { ...(origin && { origin }), providerSpec, credentials: [...credentials] };
+}
+
+/**
+ * Where Events about what a group has go: to a source that is not being deleted, and of these to the one that has lost a
+ * Machine last. Else to the first by name.
+ */
+export function reportedOn({ sources }: Group): SourceObject {
+  return sources.reduce((best, each) => (isPreferred(each, best) ? each : best)).object;
+}
+
+function isPreferred(a: SweptSource, b: SweptSource): boolean {
+  if ((a.release === undefined) !== (b.release === undefined)) return a.release === undefined;
+  return (a.lostAt ?? '') > (b.lostAt ?? '');
 }
 
 /** What came of a call to a provider: its answer, as it is, or why there is none. */

@@ -1,12 +1,13 @@
 /** Whose the listed resources are, as the API server says now. */
 import { condition } from '@temporalio/workflow';
-import type { ListedResource, ResourceKey } from '../../api/model/sweep.ts';
+import type { ListedResource, Ownership, ResourceKey } from '../../api/model/sweep.ts';
 import { inPortions, jsonBytes, maxListBytes } from '../../api/payloads.ts';
+import { isActivityFailure } from '../calls/failure.ts';
 import { addReading } from './brake.ts';
 import type { Look } from './plan.ts';
 import { kubernetes, type Sweep, untilAnswered } from './progress.ts';
 
-type Findings = Pick<Look, 'ownerless' | 'adopted' | 'surplus'>;
+export type Findings = Pick<Look, 'ownerless' | 'adopted' | 'surplus'>;
 
 /** Of these resources those without a Machine, and surplus VMs. Waits for the API server for as long as it takes. */
 export async function withoutMachine(sweep: Sweep, resources: readonly ListedResource[]): Promise<Findings> {
@@ -18,6 +19,19 @@ export async function withoutMachine(sweep: Sweep, resources: readonly ListedRes
     adopted: found.flatMap(({ adopted }) => adopted),
     surplus: found.flatMap(({ surplus }) => surplus),
   };
+}
+
+/** The same of few resources, asked once; undefined where the API server does not answer. */
+export async function withoutMachineNow(
+  { input }: Sweep,
+  resources: readonly ListedResource[],
+): Promise<Findings | undefined> {
+  try {
+    return toFindings(resources, await kubernetes.findOwnerless(input, resources.map(toKey)));
+  } catch (error) {
+    if (!isActivityFailure(error)) throw error;
+    return undefined;
+  }
 }
 
 /** Asks when the questions that are under way leave room in a message. */
@@ -35,7 +49,7 @@ async function askInTurn(sweep: Sweep, resources: readonly ListedResource[]): Pr
 }
 
 /** No more than it takes to tell whose the resource is: there may be tens of thousands. */
-function toKey({ kind, id, uid, name, attachedTo }: ListedResource): ResourceKey {
+export function toKey({ kind, id, uid, name, attachedTo }: ListedResource): ResourceKey {
   if (uid !== undefined) return { kind, id: kind === 'vm' ? id : '', uid, name: '' };
   return { kind, id, name, ...(attachedTo !== undefined && { attachedTo }) };
 }
@@ -46,10 +60,12 @@ async function ask(
   keys: readonly ResourceKey[],
 ): Promise<Findings> {
   const at = new Date().toISOString();
-  const { ownerless, adopted, surplus, machines } = await untilAnswered(sweep, () =>
-    kubernetes.findOwnerless(sweep.input, keys),
-  );
-  sweep.census = addReading(sweep.census, machines, at);
+  const answer = await untilAnswered(sweep, () => kubernetes.findOwnerless(sweep.input, keys));
+  sweep.census = addReading(sweep.census, answer.machines, at);
+  return toFindings(resources, answer);
+}
+
+function toFindings(resources: readonly ListedResource[], { ownerless, adopted, surplus }: Ownership): Findings {
   return {
     ownerless: ownerless.flatMap((place) => resources[place] ?? []),
     adopted,

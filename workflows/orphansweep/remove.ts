@@ -5,9 +5,9 @@ import type { DeleteVmRequest } from '../../api/provider.ts';
 import { readVmDeletion } from '../calls/answers.ts';
 import { concurrency, inParallel } from '../calls/parallel.ts';
 import { doubtOrphans } from './doubts.ts';
-import { ask, cloudOf, type Group, type Removal, scopeOf } from './groups.ts';
-import { withoutMachine } from './ownership.ts';
-import { judge, type Orphan, surplusKeyOf, withoutVmPatch } from './plan.ts';
+import { ask, cloudOf, type Group, type Removal, reportedOn, scopeOf } from './groups.ts';
+import { type Findings, withoutMachine } from './ownership.ts';
+import { judge, type Orphan, resourcesOf, surplusKeyOf, withoutVmPatch } from './plan.ts';
 import { recordNotices, type Sweep, show } from './progress.ts';
 
 export interface RemovalOptions {
@@ -29,7 +29,7 @@ export async function removeOrphans(
   const removal = (group.removal ??= { deleted: [], deleting: [], cameBack: [], doubtful: [], failed: [] });
   for (let i = 0; i < orphans.length; i += concurrency) {
     const batch = orphans.slice(i, i + concurrency);
-    const doomed = await stillOrphans(sweep, batch, minimumAgeMs);
+    const doomed = stillOrphans(batch, await withoutMachine(sweep, resourcesOf(batch)), minimumAgeMs);
     const left = batch.filter(({ key }) => doomed.has(key));
     removal.cameBack.push(...batch.filter(({ key }) => !doomed.has(key)));
     const doubted = isApproved ? new Map<string, Orphan>() : await doubtOrphans(sweep, left);
@@ -45,14 +45,12 @@ export async function removeOrphans(
   }
 }
 
-/** Keys of those that have no Machine even now. */
-async function stillOrphans(sweep: Sweep, batch: readonly Orphan[], minimumAgeMs: number): Promise<Set<string>> {
-  const resources = batch.flatMap((orphan) => orphan.resources);
-  const answer = await withoutMachine(sweep, resources);
+/** Keys of those that have no Machine even now, as the answer about their resources says. */
+export function stillOrphans(batch: readonly Orphan[], answer: Findings, minimumAgeMs: number): ReadonlySet<string> {
   const keepers = new Map(batch.map(({ key, keeper }) => [key, keeper]));
   const surplus = answer.surplus.filter(({ resource, keeper }) => keepers.get(surplusKeyOf(resource)) === keeper);
   const alive = new Set(surplus.map(({ keeper }) => keeper)); // as the last list of the cloud says
-  const look = { ...answer, surplus, alive, atMs: Date.now(), seen: resources.length, vms: 0, present: [] };
+  const look = { ...answer, surplus, alive, atMs: Date.now(), seen: 0, vms: 0, present: [] };
   const complete = new Map(batch.map(({ key, resources: { length } }) => [key, length]));
   const { orphans } = judge(look, minimumAgeMs);
   return new Set(orphans.filter(({ key, resources: left }) => left.length === complete.get(key)).map(({ key }) => key));
@@ -63,7 +61,7 @@ const askPauseMs = 5_000;
 const maxAsks = 12;
 
 async function removeOne(sweep: Sweep, group: Group, orphan: Orphan, removal: Removal): Promise<SweepNotice[]> {
-  const { object } = group.sources[0];
+  const object = reportedOn(group);
   const notices: SweepNotice[] = [];
   for (const { target, resources } of toDeletions(orphan, sweep.input.namespace)) {
     const part = { ...orphan, resources };

@@ -152,7 +152,7 @@ const idsIn = (tally: { resources: readonly { id: string }[] } | undefined) => t
 describe('orphanSweep', () => {
   it('[mcm 88 partly] deletes what has no Machine, by UID or by provider ID, and says what it kept and why', async () => {
     machines = new Set(['u1', 'named']);
-    const now = new Date().toISOString();
+    const now = new Date(workflows.now()).toISOString();
     cloud = [
       ...[
         vm('owned', { uid: 'u1' }),
@@ -428,7 +428,7 @@ describe('orphanSweep', () => {
       swept('lost', 'broken', { release: { generation: 1, hasLost: true } }),
       ...[swept('shared', 'kept', leaving), swept('stays', 'kept')],
     ];
-    const young = vm('young', { uid: 'u', createdAt: new Date().toISOString() });
+    const young = vm('young', { uid: 'u', createdAt: new Date(workflows.now()).toISOString() });
     listVms = (request) => {
       if (['refused', 'lost'].includes(request.origin?.name ?? '')) throw refusal('Unauthenticated');
       return { items: request.origin?.name === 'clean' ? [] : [young] };
@@ -636,6 +636,87 @@ describe('the brake of a sweep', () => {
     expect([groups[0]?.deleted.count, braked, unanswered]).toEqual([1, undefined, []]);
   });
 
+  describe('that waits for a day', () => {
+    const lookMs = 5 * 60_000;
+    beforeEach(() => {
+      limits = { ...limits, approvalSeconds: 86_400 };
+    });
+
+    it('[mcm 89 partly] [invariant 4 partly] ends by itself once all that waits has Machines again, deletes nothing, and hands its doubts on', async () => {
+      past = { unanswered: ['before'] };
+      cloud = orphans(45);
+      await start();
+      await untilHeld();
+
+      machines = new Set(cloud.map(({ uid = '' }) => uid));
+      await workflows.temporal.advance(lookMs);
+      const { groups, braked, unanswered } = (await handle.result()) as SweepReport;
+
+      expect(groups[0]?.kept).toMatchObject([{ reason: 'cameBack', count: 45 }]);
+      expect([deletions, braked?.length, unanswered]).toEqual([[], 2, ['before']]);
+      expect(notices.map(({ reason }) => reason)).toEqual(['OrphansHeld']);
+      expect(await blockedOn()).toBeNull();
+    });
+
+    it('[mcm 89 partly] [invariant 4 partly] lists only what has no Machine yet, and deletes no more than what is approved of that', async () => {
+      cloud = orphans(5);
+      await start();
+      await untilHeld();
+
+      machines = new Set(['u0', 'u1', 'u2', 'u3']);
+      await workflows.temporal.advance(lookMs);
+      const { count, reasons, orphans: left } = (await held())!;
+      expect([count, left]).toMatchObject([1, [{ named: [{ id: 'c://a/4' }] }]]);
+      expect(reasons.at(-1)).toBe('4 of 5 orphans are none any more, and not deleted');
+      expect(deletions).toEqual([]);
+      await expect(approve('c://a/0')).rejects.toMatchObject({
+        cause: { message: expect.stringContaining("'c://a/0' does not wait for approval") },
+      });
+      machines.delete('u3');
+      expect(await approve('c://a/4')).toBe(1);
+      const { groups } = (await handle.result()) as SweepReport;
+
+      expect(deletions.map(({ machine }) => machine.uid)).toEqual(['u4']);
+      expect(groups[0]?.kept).toMatchObject([
+        { reason: 'cameBack', count: 3 },
+        { reason: 'notApproved', resources: [{ id: 'c://a/3' }] },
+      ]);
+    });
+
+    it('[invariant 4 partly] waits on where the API server does not answer, and then fails in time', async () => {
+      cloud = orphans(4);
+      await start();
+      await untilHeld();
+
+      machines = new Set(cloud.map(({ uid = '' }) => uid));
+      onRead = () => {
+        throw refusal('Unavailable');
+      };
+      await workflows.temporal.advance(limits.approvalSeconds * 1_000 - lookMs);
+      expect([(await held())?.count, await blockedOn()]).toEqual([4, 'Brake']);
+      await workflows.temporal.advance(lookMs);
+
+      await expect(handle.result()).rejects.toMatchObject({ cause: { type: notApprovedFailure } });
+    });
+
+    it('asks for the Machines of 20 orphans every five minutes, of many in turn, and of all once some have one', async () => {
+      cloud = orphans(50);
+      await start();
+      await untilHeld();
+      const before = reads;
+
+      await workflows.temporal.advance(6 * lookMs);
+      expect(reads - before).toBe(6);
+      machines = new Set(['u0']);
+      await workflows.temporal.advance(3 * lookMs);
+      expect((await held())?.count).toBe(49);
+      await workflows.temporal.advance(limits.approvalSeconds * 1_000);
+
+      await expect(handle.result()).rejects.toMatchObject({ cause: { type: notApprovedFailure } });
+      expect((await handle.describe()).historyLength).toBeLessThan(5_000);
+    });
+  });
+
   it('[mcm 89 partly] says in a dry run why a sweep would wait for approval', async () => {
     cloud = orphans(4);
 
@@ -649,6 +730,8 @@ describe('the brake of a sweep', () => {
 describe('an orphan that may be a healthy VM', () => {
   const [healthy, certain] = [vm('c://a/0', { uid: 'u0', name: 'a' }), vm('c://a/1', { uid: 'u1', name: 'b' })];
   const doubt = 'its Node a is Ready';
+  const leaving = { release: { generation: 1 } };
+  const lost = (day: number) => ({ lostAt: `2026-01-0${day}T00:00:00.000Z` });
   const held = async () => (await handle.query(progressQuery)).held;
   beforeEach(() => {
     cloud = [healthy, certain];
@@ -671,6 +754,26 @@ describe('an orphan that may be a healthy VM', () => {
     expect(approval?.note).toBe('the deletion of 1 orphan was approved by alice@laptop');
     expect([idsIn(groups[0]?.deleted), groups[0]?.kept]).toEqual([['c://a/1', 'c://a/0'], []]);
     expect([braked, unanswered]).toEqual([[reason], []]);
+  });
+
+  it.each([
+    ['is not being deleted', ['b'], [swept('a', 'same', leaving), swept('b', 'same'), swept('c', 'same')]],
+    ['has lost a Machine last', ['b'], [swept('a', 'same', lost(1)), swept('b', 'same', lost(2)), swept('c', 'same')]],
+    ['is the first by name', ['b'], [swept('c', 'same', leaving), swept('b', 'same', leaving)]],
+    ['is not being deleted, in each group', ['b', 'c'], [swept('a', '1', leaving), swept('b', '1'), swept('c', '2')]],
+  ])('has its Events on that class of several which %s', async (_, names, classes) => {
+    sources = classes;
+    await start();
+    await workflows.advanceUntil(async () => (await held()) !== undefined);
+    await handle.executeUpdate(approveUpdate, { args: [['a'], 'alice@laptop'] });
+    await handle.result();
+
+    const ofOrphans = notices.filter(({ reason }) => reason.startsWith('Orphan'));
+    expect(new Set(ofOrphans.map(({ object, reason }) => `${object.name} ${reason}`))).toEqual(
+      new Set(
+        names.flatMap((name) => ['OrphansHeld', 'OrphansApproved', 'OrphanDeleted'].map((each) => `${name} ${each}`)),
+      ),
+    );
   });
 
   it('[invariant 4 partly] is kept when nobody approves, and holds no other orphan of the next sweep', async () => {
@@ -718,7 +821,7 @@ describe('an orphan that may be a healthy VM', () => {
 
   it('is asked about by its VMs and the age of the youngest, and as surplus where its Machine names another', async () => {
     const hourMs = 3_600_000;
-    const aged = (ms: number) => new Date(Date.now() - ms).toISOString();
+    const aged = (ms: number) => new Date(workflows.now() - ms).toISOString();
     const second = vm('c://a/2', { uid: 'u0', createdAt: aged(hourMs) });
     const asked: AskedOrphan[] = [];
     doubtsOf = (orphan) => {

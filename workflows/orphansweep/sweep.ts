@@ -65,17 +65,19 @@ export async function orphanSweep(input: SweepInput): Promise<SweepReport> {
   const held = decision.kind === 'hold' && !input.dryRun ? decision : undefined;
   const before = held === undefined || isWhole ? [] : await doWhatIsCertain(sweep, groups, held, minimumAgeMs);
   const done = new Set(held?.certain.flatMap(({ remove }) => remove.map(({ key }) => key)));
-  const approved = held && (await holdAtBrake(sweep, listed, held, limits.approvalSeconds));
-  const lost = approved === undefined ? [] : await lookAtApproved(sweep, suspects, approved);
+  const settled = held && (await holdAtBrake(sweep, listed, held, { minimumAgeMs, seconds: limits.approvalSeconds }));
+  const lost = settled === undefined ? [] : await lookAtSettled(sweep, suspects, settled);
 
   const judged = groups.filter(wasListed);
-  const plan = approved === undefined ? planned : planSweep(judged, minimumAgeMs, approved, done);
+  const { approved } = sweep;
+  const plan = held === undefined ? planned : planSweep(judged, minimumAgeMs, approved ?? new Set(), done);
   if (plan.kind === 'remove' && !input.dryRun) {
     await removeAll(sweep, judged, plan.groups, { minimumAgeMs, isApproved: approved !== undefined });
   }
   const reported = reportAll(groups, plan.groups);
   const releasedSources = input.dryRun ? [] : await releaseSources(sweep, reported);
-  const notAnswered = approved === undefined ? doubts.slice(0, maxDoubts) : [...notApproved(sweep, plan), ...lost];
+  const open = approved === undefined ? doubts.slice(0, maxDoubts) : lost;
+  const notAnswered = [...open, ...notApproved(sweep, plan)];
   return {
     dryRun: input.dryRun,
     startedAt: sweep.startedAt,
@@ -184,9 +186,9 @@ async function lookAgain(sweep: Sweep, suspects: Suspects, pauseSeconds: number)
  * A second look in place of the one that may be a day old by now. Answers with what the next sweep has to doubt: that a
  * group could not be listed again.
  */
-async function lookAtApproved(sweep: Sweep, suspects: Suspects, approved: ReadonlySet<string>): Promise<string[]> {
-  show(sweep, { doing: 'looking again at what was approved' });
-  const isConcerned = (group: Group) => [...(suspects.get(group) ?? [])].some((key) => approved.has(key));
+async function lookAtSettled(sweep: Sweep, suspects: Suspects, settled: ReadonlySet<string>): Promise<string[]> {
+  show(sweep, { doing: 'looking again at what does not wait any more' });
+  const isConcerned = (group: Group) => [...(suspects.get(group) ?? [])].some((key) => settled.has(key));
   const concerned = [...suspects.keys()].filter(isConcerned);
   await lookAtAll(sweep, suspects, concerned);
   const isLost = concerned.some(({ failure }) => failure !== undefined);

@@ -103,12 +103,13 @@ export async function listSources(list: List): Promise<SweptSource[]> {
   return classes.map((machineClass) => {
     const { metadata, provider = '', providerSpec } = machineClass;
     const { name, uid, generation = 0, deletionTimestamp } = metadata;
-    const hasLost = metadata.annotations?.[names.lostMachine] !== undefined;
+    const lostAt = metadata.annotations?.[names.lostMachine];
     const problem = foreignSecretProblem(machineClass) ?? specSizeProblem(providerSpec);
     const isLeaving = deletionTimestamp !== undefined && metadata.finalizers?.includes(finalizers.machine) === true;
     return {
       object: { name, uid },
-      ...(isLeaving && { release: { generation, ...(hasLost && { hasLost: true as const }) } }),
+      ...(isLeaving && { release: { generation, ...(lostAt !== undefined && { hasLost: true as const }) } }),
+      ...(lostAt !== undefined && { lostAt }),
       provider,
       origin: originOf(machineClass),
       providerSpec,

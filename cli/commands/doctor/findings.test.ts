@@ -67,17 +67,52 @@ it.each([
   [{ paused: false }, 'ok'],
   [{ paused: true, note: 'restoring etcd' }, 'warning'],
 ] as const)('judges the Schedule of sweeps: %j', (schedule, state) => {
-  expect(sweepFinding(schedule, 'a/orphan-sweep', 'default').state).toBe(state);
+  expect(sweepFinding(schedule, 0, 'a/orphan-sweep', 'default').state).toBe(state);
 });
 
 it.each([
-  [['a'], undefined, /^a Machine of class a may be gone .*: the Schedule starts no sweep$/],
-  [['a', 'b'], new Date(0), /of classes a, b may be gone .*: the next sweep starts at 1970-01-01T00:00:00.000Z$/],
-])('warns of a Machine that was lost, with the time of the next sweep: %j', (lost, next, message) => {
-  expect(lostFinding(lost, next, 'millwright sweep -n a')).toMatchObject({
-    ...{ state: 'warning', message: expect.stringMatching(message) },
-    fix: expect.stringMatching(/^`millwright sweep -n a` looks for the VM now/),
+  [1, { paused: false }, '1 sweep waits for approval, and the next one of the Schedule may wait for that'],
+  [2, { paused: true }, '2 sweeps wait for approval, and the Schedule is paused'],
+  [1, undefined, '1 sweep waits for approval'],
+] as const)('warns of %d sweeps that wait for approval, with the Schedule %j', (waiting, schedule, message) => {
+  expect(sweepFinding(schedule, waiting, 'a/orphan-sweep', 'default')).toMatchObject({
+    ...{ state: 'warning', message },
+    fix: expect.stringMatching(/^`millwright stuck` lists the orphans, and the command that approves them/),
   });
+});
+
+it.each([
+  [
+    ['a'],
+    undefined,
+    0,
+    /^a Machine of class a may be gone .*: the Schedule starts no sweep$/,
+    /^`millwright sweep -n a` /,
+  ],
+  [
+    ['a', 'b'],
+    new Date(0),
+    0,
+    /of classes a, b may be gone .*: the next sweep starts at 1970-01-01T00:00:00.000Z$/,
+    /./,
+  ],
+  [
+    ['a'],
+    new Date(0),
+    1,
+    /: 1 sweep waits for approval, maybe for this VM$/,
+    /^`millwright stuck` lists .*, and `millwright/,
+  ],
+])('warns of a Machine that was lost, with what becomes of its VM: %j, %j, %d', (lost, next, waiting, message, fix) => {
+  expect(lostFinding(lost, next, waiting, 'millwright sweep -n a')).toMatchObject({
+    ...{ state: 'warning', message: expect.stringMatching(message), fix: expect.stringMatching(fix) },
+  });
+});
+
+it('counts a process that has polled within a poll and a bit', () => {
+  const pollers = [10_000, 90_000, 100_000].map((seenMs) => ({ identity: 'a', seenMs }));
+
+  expect(alivePollers(pollers, 100_000).map(({ seenMs }) => seenMs)).toEqual([90_000, 100_000]);
 });
 
 describe('a provider that nobody serves', () => {

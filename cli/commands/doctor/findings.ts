@@ -257,13 +257,24 @@ export function rightsFinding(subject: string, account: string, checked: readonl
   return { subject, state: 'problem', message, fix };
 }
 
-/** Whether orphans are looked for. @param state undefined: there is no Schedule */
+/**
+ * Whether orphans are looked for, and deleted.
+ * @param state undefined: there is no Schedule
+ * @param waiting how many sweeps wait for approval
+ */
 export function sweepFinding(
   state: { readonly paused: boolean; readonly note?: string | undefined } | undefined,
+  waiting: number,
   scheduleId: string,
   namespace: string,
 ): Finding {
   const subject = 'orphan sweep';
+  if (waiting > 0) {
+    const active = state === undefined ? '' : ', and the next one of the Schedule may wait for that';
+    const schedule = state?.paused ? ', and the Schedule is paused' : active;
+    const fix = `${stuckHas}: docs/how-to/orphan-sweep.md#the-brake`;
+    return { subject, state: 'warning', message: `${waitingText(waiting)}${schedule}`, fix };
+  }
   if (state === undefined) {
     return {
       subject,
@@ -283,17 +294,26 @@ export function sweepFinding(
 /**
  * @param lost names of the classes that have lost a Machine for which the last sweep that has completed could not look
  * @param next when the Schedule starts a sweep; undefined: it starts none
+ * @param waiting how many sweeps wait for approval
  * @param sweep command line that starts one
  */
-export function lostFinding(lost: readonly string[], next: Date | undefined, sweep: string): Finding {
+export function lostFinding(lost: readonly string[], next: Date | undefined, waiting: number, sweep: string): Finding {
   const of = `${lost.length === 1 ? 'class' : 'classes'} ${lost.join(', ')}`;
-  const when = next === undefined ? 'the Schedule starts no sweep' : `the next sweep starts at ${next.toISOString()}`;
+  const start = next === undefined ? 'the Schedule starts no sweep' : `the next sweep starts at ${next.toISOString()}`;
+  const when = waiting > 0 ? `${waitingText(waiting)}, maybe for this VM` : start;
+  const listed = waiting > 0 ? `${stuckHas}, and ` : '';
   return {
     subject: 'lost machines',
     state: 'warning',
     message: `a Machine of ${of} may be gone although its deletion was not finished, and its VM still be there: ${when}`,
-    fix: `\`${sweep}\` looks for the VM now; to keep it, restore the Machine: docs/how-to/orphan-sweep.md#restore-a-machine`,
+    fix: `${listed}\`${sweep}\` looks for the VM now; to keep it, restore the Machine: docs/how-to/orphan-sweep.md#restore-a-machine`,
   };
+}
+
+const stuckHas = '`millwright stuck` lists the orphans, and the command that approves them';
+
+function waitingText(waiting: number): string {
+  return waiting === 1 ? '1 sweep waits for approval' : `${waiting} sweeps wait for approval`;
 }
 
 /** Differences up to this are those of clocks in whole seconds and of slow answers, ms. */

@@ -20,7 +20,7 @@ import { findOtherCluster } from '../../../kube/known-cluster.ts';
 import { controllersQueue } from '../../../temporal/clusters.ts';
 import { connectClient, reasonOf } from '../../../temporal/connection.ts';
 import { readKeyUse } from '../../../temporal/key-use.ts';
-import { findLastSweep } from '../../../temporal/past-sweeps.ts';
+import { countHeldSweeps, findLastSweep } from '../../../temporal/past-sweeps.ts';
 import { providerNames } from '../../../temporal/providers.ts';
 import { findSweepState, sweepScheduleId } from '../../../temporal/schedules.ts';
 import { lackingSearchAttributes } from '../../../temporal/search-attributes.ts';
@@ -426,7 +426,8 @@ async function checkLost(
     const lost = noted.filter((each) => each.atMs > startedMs || unlisted.includes(each.name)).map((each) => each.name);
     if (lost.length === 0) return [];
     const sweep = commandLine(['sweep'], namespace, rawFlags);
-    return [lostFinding(lost, (await findSweepState(client, name))?.next, sweep)];
+    const next = (await findSweepState(client, name))?.next;
+    return [lostFinding(lost, next, await countHeldSweeps({ client, name }), sweep)];
   } catch (error) {
     if (isNotFound(error)) return []; // the CRDs are missing
     return [unchecked('lost machines', error)];
@@ -474,7 +475,9 @@ async function checkQueues(
     }),
     finding('orphan sweep', async () => {
       const client = new Client({ connection, namespace, dataConverter: dataConverterOf(options) });
-      return sweepFinding(await findSweepState(client, installation), sweepScheduleId(installation), namespace);
+      const waiting = await countHeldSweeps({ client, name: installation });
+      const state = await findSweepState(client, installation);
+      return sweepFinding(state, waiting, sweepScheduleId(installation), namespace);
     }),
     ...[...providers].map(([provider, of]) =>
       finding(`provider ${provider}`, async () => {

@@ -19,7 +19,7 @@ it('of orphans that wait it says how to keep one, and the command that deletes t
   const several = { key: 'c', named: [...a!.named, { kind: 'nic', id: "it's", name: '' }] };
   const text = approvalText({ reasons: [], count: 2, orphans: [several, b!] }, 'n', { installation: 'blue' });
   expect(text).toMatch(
-    / To keep a resource, leave its id out, and restore its Machine or remove the tags of the class /,
+    / To keep a resource, leave its id out, and restore its Machine or remove the tags of the class .* The sweep ends by itself /,
   );
   expect(text).toMatch(
     / To delete them: millwright sweep approve -n n --installation blue -- cloud:\/\/\/0 'it'\\''s' cloud:\/\/\/1$/,

@@ -39,6 +39,7 @@ export function approvalText({ count, orphans }: Held, namespace: string, rawFla
   return [
     'Find out why the Machines are missing.',
     'To keep a resource, leave its id out, and restore its Machine or remove the tags of the class from the resource and its parts.',
+    'The sweep ends by itself within minutes when all that it lists has Machines again.',
     ids.length === 0
       ? 'No command is given here: the ids have invisible characters.'
       : `To delete ${them}: ${commandLine(['sweep', 'approve'], namespace, rawFlags, ids.flat())}`,
