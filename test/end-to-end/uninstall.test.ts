@@ -140,7 +140,9 @@ describe('millwright uninstall', () => {
   it('refuses while processes run, and changes nothing', async () => {
     const { code, output } = await uninstall('--machines', 'unmanaged', '--yes');
 
+    expect(output).toMatch(/may still run: watching for up to \d+ s, until a sign that they do\n/);
     expect(output).toMatch(/nothing was changed, as processes run .*_millwright with the Lease machine-controller/);
+    expect(output).toContain('end `millwright run`, `controllers` and `worker` where you have started them yourself');
     expect(code).toBe(1);
     expect(await leasesLeft()).toHaveLength(3);
     expect(await finalizersLeft()).toHaveLength(6);

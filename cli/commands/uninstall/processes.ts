@@ -68,16 +68,18 @@ export async function awaitEnd(processes: Processes): Promise<void> {
   const first = await readSigns(processes);
   if (first.length === 0) return;
   const endMs = performance.now() + Math.max(...first.map(({ lifetimeMs }) => lifetimeMs));
-  complain(`${namesOf(first)} may still run: waiting for up to ${Math.ceil((endMs - performance.now()) / 1_000)} s`);
+  const seconds = Math.ceil((endMs - performance.now()) / 1_000);
+  complain(`${namesOf(first)} may still run: watching for up to ${seconds} s, until a sign that they do`);
   while (performance.now() < endMs) {
     await sleep(readEveryMs);
     const isNew = ({ by, at }: Sign) => !first.some((before) => before.by === by && before.at === at);
     const running = (await readSigns(processes)).filter(isNew);
     if (running.length === 0) continue;
     throw new Error(
-      `nothing was changed, as processes run that would write everything again: ${namesOf(running)}. Stop them: set ` +
-        'controllers.replicas and workers.replicas of the chart to 0 and workers.autoscaling.enabled to false, or scale ' +
-        'their Deployments to 0, and stop what would scale them up again',
+      `nothing was changed, as processes run that would write everything again: ${namesOf(running)}. Stop them: end ` +
+        '`millwright run`, `controllers` and `worker` where you have started them yourself. With the chart, set ' +
+        'controllers.replicas and workers.replicas to 0 and workers.autoscaling.enabled to false, or scale the ' +
+        'Deployments to 0, and stop what would scale them up again',
     );
   }
 }

@@ -89,6 +89,19 @@ describe('a Machine that names a VM and was restored without status', () => {
     expect(cloud.asked).toEqual([]);
   });
 
+  it('is reported with its VM where the name of its Node is not known', async () => {
+    touch({ managed: true, finalizers: ['ours'], providerID: 'x:///vm-1' });
+    await start();
+
+    await advanceUntil(() => cluster.machine.stage === 'unhealthy');
+
+    expect(cluster.written.map(({ event }) => event?.note)).toContainEqual(
+      expect.stringMatching(
+        /^The Machine was restored .*, and node of VM x:\/\/\/vm-1 \(its name is not known\) is not healthy$/,
+      ),
+    );
+  });
+
   it('runs at once when its Node is healthy', async () => {
     await restore('True');
     await advanceUntil(() => cluster.machine.stage === 'running');

@@ -37,12 +37,13 @@ export async function watchUnhealthy(state: MachineState): Promise<PhaseOutcome>
   return waitFor();
 }
 
-/** Name of the Node, and what is wrong with it as far as anybody can see. */
+/** Name of the Node, and what is wrong with it as far as anybody can see. Follows the word `node`. */
 export function nodeText({ machine, node }: MachineState): string {
   if (node.state === 'present') return `${node.name} (${unhealthyConditions(node, machine.limits)})`;
-  const name = machine.nodeName ?? '(never named)';
+  const name = machine.nodeName ?? `of VM ${machine.providerID}`;
   if (node.state === 'unknown') return `${name} (it cannot be read)`;
-  return `${name} (${node.notOwn === undefined ? 'it does not exist' : `not its own: ${node.notOwn}`})`;
+  const lack = machine.nodeName === undefined ? 'its name is not known' : 'it does not exist';
+  return `${name} (${node.notOwn === undefined ? lack : `not its own: ${node.notOwn}`})`;
 }
 
 /** What a machine with an unhealthy Node shows. */
