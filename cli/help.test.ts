@@ -107,14 +107,6 @@ it('loads no client of Temporal for rollout plan', async () => {
     expect(packages).not.toContain(heavy);
 });
 
-it('loads no client of Kubernetes for retry', async () => {
-  const temporal = ['--temporal-address', process.env['MILLWRIGHT_TEST_TEMPORAL_ADDRESS'] ?? ''];
-  const packages = packagesOf(await modulesOf('retry', 'missing', ...temporal));
-
-  expect(packages).toContain('@temporalio/client');
-  expect(packages).not.toContain('undici');
-});
-
 it('loads no worker and no cloud SDK for a command that asks Temporal', async () => {
   const temporal = ['--temporal-address', process.env['MILLWRIGHT_TEST_TEMPORAL_ADDRESS'] ?? ''];
   const modules = await modulesOf('retry', '--blocked-on', 'Source', ...temporal);

@@ -9,6 +9,7 @@ import { MachineClass } from '../api/gardener/schema/machine-class.ts';
 import { MachineDeployment } from '../api/gardener/schema/machine-deployment.ts';
 import { MachineSet } from '../api/gardener/schema/machine-set.ts';
 import type { KubeObject, NewObject, Resource } from '../api/objects.ts';
+import { verdictAnnotations } from '../api/verdict.ts';
 import { findServer } from '../deploy/local/servers.ts';
 import { createKubeClient, type KubeClient } from '../kube/client.ts';
 import { loadKubeconfig } from '../kube/config.ts';
@@ -59,7 +60,11 @@ describe('[mcm 1] the four kinds', () => {
       kind: 'MachineClass',
       shortName: 'mcc',
       subresources: [],
-      columns: ['Provider=.provider', 'Age=.metadata.creationTimestamp'],
+      columns: [
+        'Provider=.provider',
+        'Accepted=.metadata.annotations.millwright\\.dev/accepted',
+        'Age=.metadata.creationTimestamp',
+      ],
     },
     {
       plural: 'machines',
@@ -137,11 +142,16 @@ describe('[mcm 1] the four kinds', () => {
     expect(table).toMatch(/^object-\d+ +Running +\d+s +node-1 +sim:\/\/\/vm-1\n$/m);
   });
 
-  it('are printed by kubectl with the provider of each class', async () => {
-    const metadata = newMetadata();
+  it('are printed by kubectl with the provider of each class, and whether it was accepted', async () => {
+    const metadata = {
+      ...newMetadata(),
+      annotations: verdictAnnotations({ version: '1', problems: ['size is huge'] }),
+    };
     await client.create(machineClasses, { metadata, provider: 'AWS', providerSpec: {} });
 
-    expect(await kubectl('get', 'mcc', metadata.name)).toMatch(/^NAME +PROVIDER +AGE\nobject-\d+ +AWS +\d+s\n$/);
+    expect(await kubectl('get', 'mcc', metadata.name)).toMatch(
+      /^NAME +PROVIDER +ACCEPTED +AGE\nobject-\d+ +AWS +false +\d+s\n$/,
+    );
   });
 
   /** Paths of all fields below a value or a schema; lists and maps do not count as a level. */

@@ -1,5 +1,6 @@
 /** What `millwright uninstall` prints. */
 import type { Remnants } from '../../../temporal/remnants.ts';
+import { dialect } from '../../dialect.ts';
 
 export interface Report {
   readonly installation: string;
@@ -54,7 +55,8 @@ function plural(kind: string, count: number): string {
   return kind.endsWith('s') ? `${kind}es` : `${kind}s`;
 }
 
-const listVms = 'kubectl get machines.machine.sapcloud.io -o custom-columns=NAME:.metadata.name,VM:.spec.providerID';
+const { plural: machinesPlural, group } = dialect.kinds.machine;
+const listVms = `kubectl get ${machinesPlural}.${group} -o custom-columns=NAME:.metadata.name,VM:.spec.providerID`;
 
 function leftLines({ namespace, machines, temporal }: Report): string[] {
   return [
