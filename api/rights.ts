@@ -124,7 +124,7 @@ export function peopleRules({ machine, set, deployment, source }: Kinds): Readon
     admin: [
       {
         comment:
-          'Who may write these can have any Node drained and deleted, and any VM that the credentials of the namespace reach.',
+          'Who may write these can have the VMs and Nodes of all Machines of the namespace deleted, and writers of classes can read their Secrets.',
         apiGroups,
         resources: kinds.filter((kind) => kind !== deployment).map(({ plural }) => plural),
         verbs: write,
