@@ -285,6 +285,8 @@ export type OwnerApi = Pick<Dialect, 'kinds' | 'marks' | 'owner'>;
 export interface OwnerApiAt extends OwnerApi {
   /** ms since the epoch: on Temporal's clock where something is decided. */
   readonly nowMs: number;
+  /** UIDs of machines that have joined, whatever their status says. Left out: nobody has looked. */
+  readonly joined?: ReadonlySet<string>;
 }
 
 /** Labels and annotations that the owner engine reads and writes. */

@@ -14,7 +14,7 @@ import { ownerNeeds } from '../../api/owner/needs.ts';
 import { controllerOf } from '../../api/owner/ownership.ts';
 import { templateHash } from '../../api/owner/template.ts';
 import { toKubernetesTime } from '../../api/time.ts';
-import { configMaps } from '../../kube/core.ts';
+import { configMaps, nodes } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { inActivity } from '../../test/support/in-activity.ts';
 import { nothing, setUpOwners, template } from '../../test/support/live-owners.ts';
@@ -225,6 +225,37 @@ describe('a deployment whose template changes', () => {
     }
     throw new Error('no end after 20 rounds');
   }
+
+  it('[invariant 5 partly] gives up no starting machine of the old set whose Node is its own and ready', async () => {
+    const ref = await newDeployment({ replicas: 3 });
+    await settle(ref);
+    const all = await own();
+    for (const machine of all) await setPhase(await manage(machine), 'Pending');
+    const nodeOf = ({ metadata: { name, namespace } }: Machine, status: string) => ({
+      metadata: {
+        name,
+        labels: { [gardener.marks.nodeMachineLabel]: name },
+        annotations: { [names.machine]: `${namespace}/${name}` },
+        finalizers: [gardener.marks.nodeFinalizer],
+      },
+      status: { conditions: [{ type: 'Ready', status }] },
+    });
+    const [ready, notReady] = [nodeOf(all[0]!, 'True'), nodeOf(all[1]!, 'False')];
+    for (const node of [ready, notReady]) await client.create(nodes, node);
+    await change(ref, { template: large });
+    const { view, candidates } = await read(ref);
+    expect(view.sets).toMatchObject([{ active: 3, available: 0, starting: 2 }]);
+    const others = all.slice(1).map(({ metadata }) => metadata.name);
+    expect(candidates.map(({ name }) => name).toSorted()).toEqual(others.toSorted());
+
+    await settle(ref);
+    const left = (await own()).filter(({ metadata }) => metadata.deletionTimestamp === undefined);
+    expect(left.map(({ metadata }) => metadata.name)).toContain(ready.metadata.name);
+    for (const { metadata } of [ready, notReady]) {
+      await client.patch(nodes, metadata, mergePatch({ metadata: { finalizers: null } }));
+      await client.delete(nodes, metadata);
+    }
+  });
 
   it('[mcm 71 partly] [mcm 83] rolls over to a new set, and back to the old one, which becomes the newest', async () => {
     const ref = await newDeployment();

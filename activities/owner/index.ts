@@ -13,11 +13,12 @@ import { readHealth } from '../../api/owner/health.ts';
 import type { OwnerDeployment, OwnerSet } from '../../api/owner/objects.ts';
 import { controllerOf } from '../../api/owner/ownership.ts';
 import { readPreservations } from '../../api/owner/preservation.ts';
-import { newSetName, templateHash } from '../../api/owner/template.ts';
+import { newSetName, templateHash, templatesEqual } from '../../api/owner/template.ts';
 import { readUpdates } from '../../api/owner/updated-machines.ts';
 import { toDeploymentView, toLoneSetView } from '../../api/owner/view.ts';
 import { currentCall, temporalNowMs } from '../boundary.ts';
 import { applyPlan } from './apply.ts';
+import { findJoined } from './joined.ts';
 import { createOwnedReader, type OwnedReader } from './owned.ts';
 import {
   contextOf,
@@ -100,7 +101,6 @@ export async function snapshotOwner(
   { maxCandidates, nowMs, last }: ReadOptions,
 ): Promise<OwnerReading | null> {
   const { ref } = context;
-  const api = { ...context.api, nowMs };
   const { namespace } = ref;
   const withAttempts = (set: OwnerSet) => withKnownAttempts(set, last?.attempts?.[set.metadata.name]);
   const read = await readOwner(context);
@@ -112,20 +112,25 @@ export async function snapshotOwner(
     ? [owner.set]
     : await reader.read({
         ...{ resource: context.sets, namespace, owners: [ref.uid], labels, isLastReader },
-        names: [setNameOf(api, owner.deployment)], // the last step may have created it
+        names: [setNameOf(context.api, owner.deployment)], // the last step may have created it
         seen: last?.sets,
       });
   const sets = owner.set ? listed : listed.map(withAttempts);
   const own = sets.filter((set) => set === owner.set || controllerOf(set) === ref.uid);
   const machines = await reader.read({
-    resource: api.kinds.machine,
+    resource: context.api.kinds.machine,
     namespace,
     owners: own.map(({ metadata }) => metadata.uid),
     labels,
     isLastReader,
-    names: [...own.flatMap((set) => recordedCreation(set)?.names ?? []), ...listedBy(api, owner)],
+    names: [...own.flatMap((set) => recordedCreation(set)?.names ?? []), ...listedBy(context.api, owner)],
     seen: last?.machines,
   });
+  const api = {
+    ...context.api,
+    nowMs,
+    joined: await findJoined(context, inOldSets(context.api, owner, own, machines)),
+  };
   const isSelected = (machine: KubeObject) =>
     controllerOf(machine) === undefined && own.some((set) => selects(set, machine.metadata.labels));
   // Labels say what a set selects, not what it has: any set may select a machine that has no owner.
@@ -156,6 +161,18 @@ export async function snapshotOwner(
     ...(updates !== undefined && { updates }),
     reader: reader.id,
   };
+}
+
+/** Machines of the sets that a rollout takes away: of those that are starting there it gives up all at once. */
+function inOldSets(
+  api: OwnerApi,
+  { deployment }: Owner,
+  own: readonly OwnerSet[],
+  machines: readonly KubeObject[],
+): readonly KubeObject[] {
+  if (deployment === undefined) return [];
+  const old = own.filter((set) => !templatesEqual(api, set.spec?.template, deployment.spec?.template));
+  return machines.filter((machine) => old.some(({ metadata }) => metadata.uid === controllerOf(machine)));
 }
 
 /** Names of the machines that a deployment lists to be deleted: they are read, whatever their labels. */

@@ -10,9 +10,13 @@ export function isActive({ owner }: OwnerApi, machine: KubeObject): boolean {
 
 /**
  * Whether a machine has not been available yet. One that names a VM and says nothing may have been: a backup without
- * status was restored.
+ * status was restored. So has one that has joined by its Node.
  */
-export function isStarting({ owner: { machines } }: OwnerApi, machine: KubeObject): boolean {
+export function isStarting(
+  { owner: { machines }, joined }: OwnerApi & Pick<OwnerApiAt, 'joined'>,
+  machine: KubeObject,
+): boolean {
+  if (joined?.has(machine.metadata.uid)) return false;
   const stage = machines.stageOf(machine);
   return stage === 'new' ? !machines.hasVm(machine) : stage === 'creating' || stage === 'joining';
 }

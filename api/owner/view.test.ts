@@ -141,6 +141,13 @@ describe('toDeploymentView', () => {
     expect(sets).toMatchObject([{ active: 2, available: 0, starting: 1 }]);
   });
 
+  it('counts a machine that has joined as one that may have been available, whatever its status says', () => {
+    const all = ['a', 'b'].map((name) => machine(name, 'pool-1', 'Pending'));
+    const joined = new Set([all[0]!.metadata.uid]);
+    const { sets } = toDeploymentView({ ...api, joined }, deployment(), [set('pool-1', 'small')], all);
+    expect(sets).toMatchObject([{ active: 2, available: 0, starting: 1 }]);
+  });
+
   it('sets aside what is preserved and not available, in any phase, until its preservation is over or it is deleted', () => {
     const until = (hours: number) => new Date(api.nowMs + hours * 3_600_000).toISOString();
     const kept = (name: string, phase: string, hours: number): Machine => {

@@ -8,10 +8,11 @@ import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
 import { labels } from '../../api/gardener/names.ts';
-import { machineClasses, machineDeployments, machines } from '../../api/gardener/resources.ts';
+import { machineClasses, machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { names } from '../../api/names.ts';
+import type { KubeObject, Resource } from '../../api/objects.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { secrets } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
@@ -218,20 +219,26 @@ describe('the VM of a Machine', () => {
   });
 });
 
-describe('who may edit MachineDeployments, and nothing else,', () => {
+describe.each<[string, Resource<KubeObject>, object]>([
+  ['MachineDeployments', machineDeployments, { strategy: { type: 'Recreate' } }],
+  ['MachineSets', machineSets, {}],
+])('who may edit %s, and nothing else,', (_, resource, more) => {
   it('has no Secret sent anywhere, and no foreign Node or VM touched, whatever the template says', async () => {
     const { namespace, control, cloud } = millwright;
-    const editor = await becomeEditor(millwright, machineDeployments);
-    const stranger = await createStranger(millwright, `stranger-${namespace}`, { labels: controlPlane });
-    const vm = `foreign-${namespace}`;
+    const editor = await becomeEditor(millwright, resource);
+    const stranger = await createStranger(millwright, `stranger-${resource.plural}-${namespace}`, {
+      labels: controlPlane,
+    });
+    const vm = `foreign-${resource.plural}-${namespace}`;
     const providerID = await makeVm(millwright, vm, { tags: { cluster: 'another' } });
-    const labelled = { app: 'attack', [labels.node]: stranger.metadata.name };
-    await editor.create(machineDeployments, {
-      metadata: { namespace, name: 'attack' },
+    const app = `attack-${resource.plural}`;
+    const labelled = { app, [labels.node]: stranger.metadata.name };
+    const owner = {
+      metadata: { namespace, name: app },
       spec: {
         replicas: 1,
-        strategy: { type: 'Recreate' },
-        selector: { matchLabels: { app: 'attack' } },
+        ...more,
+        selector: { matchLabels: { app } },
         template: {
           metadata: {
             labels: labelled,
@@ -240,13 +247,14 @@ describe('who may edit MachineDeployments, and nothing else,', () => {
           spec: { class: { kind: 'MachineClass', name: 'small' }, providerID },
         },
       },
-    });
+    };
+    await editor.create(resource, owner);
     const [machine] = await until('there is a Machine with a finalizer', async () => {
       const { items } = await control.list(machines, { namespace });
-      const made = items.filter(({ metadata }) => metadata.labels?.['app'] === 'attack');
+      const made = items.filter(({ metadata }) => metadata.labels?.['app'] === app);
       return made.length > 0 && made.every(({ metadata }) => metadata.finalizers !== undefined) && made;
     });
-    await editor.delete(machineDeployments, { namespace, name: 'attack' });
+    await editor.delete(resource, { namespace, name: app });
 
     const ref = refOf(machine!);
     expect(await outcomeOf(ref)).toContain(`annotation ${names.places} `);
@@ -263,7 +271,9 @@ describe('who may edit MachineDeployments, and nothing else,', () => {
     await millwright.untilGone(ref);
     await editor.close();
     expect(heard).toEqual([]);
-    expect((await cloud.vms()).map(({ name }) => name)).toEqual([vm]);
+    const present = (await cloud.vms()).map(({ name }) => name);
+    expect(present).toContain(vm);
+    expect(present.filter((name) => !name.startsWith('foreign-'))).toEqual([]);
     await expectUntouched(millwright, stranger);
   });
 });

@@ -585,6 +585,15 @@ const ofPlanner: readonly Mutant[] = [
     tests: ['workflows/rollout/plan.test.ts'],
   },
   {
+    id: 'joined-since-the-backup',
+    file: 'api/owner/machines.ts',
+    text: 'if (joined?.has(machine.metadata.uid)) return false;',
+    replacement: '',
+    breaks:
+      'After a restore of etcd a rollout gives up healthy machines that were starting in the backup, all at once.',
+    tests: ['api/owner/view.test.ts'],
+  },
+  {
     id: 'restored-without-status',
     file: 'api/owner/machines.ts',
     text: "stage === 'new' ? !machines.hasVm(machine) :",
