@@ -13,9 +13,9 @@ import { readHealth } from '../../api/owner/health.ts';
 import type { OwnerDeployment, OwnerSet } from '../../api/owner/objects.ts';
 import { controllerOf } from '../../api/owner/ownership.ts';
 import { readPreservations } from '../../api/owner/preservation.ts';
-import { newSetName, templateHash, templatesEqual } from '../../api/owner/template.ts';
+import { newSetName, templateHash } from '../../api/owner/template.ts';
 import { readUpdates } from '../../api/owner/updated-machines.ts';
-import { toDeploymentView, toLoneSetView } from '../../api/owner/view.ts';
+import { newSetAmong, toDeploymentView, toLoneSetView } from '../../api/owner/view.ts';
 import { currentCall, temporalNowMs } from '../boundary.ts';
 import { applyPlan } from './apply.ts';
 import { findJoined } from './joined.ts';
@@ -171,7 +171,8 @@ function inOldSets(
   machines: readonly KubeObject[],
 ): readonly KubeObject[] {
   if (deployment === undefined) return [];
-  const old = own.filter((set) => !templatesEqual(api, set.spec?.template, deployment.spec?.template));
+  const newSet = newSetAmong(api, deployment, own);
+  const old = own.filter((set) => set !== newSet);
   return machines.filter((machine) => old.some(({ metadata }) => metadata.uid === controllerOf(machine)));
 }
 

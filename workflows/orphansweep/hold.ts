@@ -17,8 +17,10 @@ const maxHeld = 500;
 /** Pause between two looks at whether what waits has a Machine by now. */
 const lookPauseMs = 5 * 60_000;
 
-/** Most orphans in one question, so that a day of looks is a few MiB of history. */
+/** Most orphans in the first question of a look, so that a day of looks is a few MiB of history. */
 const maxLooked = 20;
+/** Most orphans in each further question: somebody is restoring Machines. */
+const maxAsked = 500;
 
 export interface HoldOptions {
   readonly minimumAgeMs: number;
@@ -89,7 +91,10 @@ async function isSettled(sweep: Sweep, deadlineMs: number, look: () => Promise<b
  * that has found one. Without an answer everything waits on.
  */
 async function dropReturned(sweep: Sweep, waiting: Map<string, Orphan>, minimumAgeMs: number): Promise<void> {
-  for (const batch of inPortions([...waiting.values()], maxLooked, ({ resources }) => resources.map(toKey))) {
+  const keysOf = ({ resources }: Orphan) => resources.map(toKey);
+  const [first = [], ...others] = inPortions([...waiting.values()], maxLooked, keysOf);
+  for (const batch of [first, ...inPortions(others.flat(), maxAsked, keysOf)]) {
+    if (sweep.approved !== undefined) return;
     const answer = await withoutMachineNow(sweep, resourcesOf(batch));
     if (answer === undefined) return;
     const left = stillOrphans(batch, answer, minimumAgeMs);

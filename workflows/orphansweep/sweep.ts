@@ -76,7 +76,7 @@ export async function orphanSweep(input: SweepInput): Promise<SweepReport> {
   }
   const reported = reportAll(groups, plan.groups);
   const releasedSources = input.dryRun ? [] : await releaseSources(sweep, reported);
-  const open = approved === undefined ? doubts.slice(0, maxDoubts) : lost;
+  const open = [...(approved === undefined ? doubts.slice(0, maxDoubts) : []), ...lost];
   const notAnswered = [...open, ...notApproved(sweep, plan)];
   return {
     dryRun: input.dryRun,
