@@ -14,8 +14,11 @@ const quiet: Evidence = {
   resources: [{ id: 'vm-1', kind: 'vm', tags: { [names.machineUid]: 'u' } }],
   audit: [],
   approved: [],
+  named: [],
+  strangersBefore: { Node: '{}', VM: '[]' },
+  strangersAfter: { Node: '{}', VM: '[]' },
   nodeObservations: [],
-  observations: [machineAt(12)],
+  observations: [machineAt(9)],
   bounds: [],
   owners: [],
   machines: [{ uid: 'u', name: 'm', providerID: 'simulated:///here/vm-1' }],
@@ -44,6 +47,7 @@ function machineAt(seconds: number, change: Partial<Observation> = {}): Observat
     set: undefined,
     isPreserved: false,
     isForced: false,
+    isProtected: true,
     isProvisioning: false,
     ...change,
   };
@@ -273,7 +277,7 @@ describe('a run is checked for', () => {
       return machineAt(20 + 20 * i, { uid, name: uid, set: 'set' });
     });
     const made = {
-      observations: [machineAt(12), first!, second!, third!],
+      observations: [machineAt(9), first!, second!, third!],
       owners: [{ atMs: 1_000, set: 'set', deployment: 'deployment' }],
       bounds: [{ atMs: 1_000, uid: 'deployment', most: 2, mostProvisioning: undefined }],
     };
@@ -321,8 +325,8 @@ describe('a run is checked for', () => {
           observations: [...made.observations.slice(0, 3), { ...first!, atMs: 50_000, state: 'being deleted' }, third!],
         },
       ],
-      ['one is of another deployment', { observations: [machineAt(12), { ...first!, set: 'other' }, second!, third!] }],
-      ['one is preserved', { observations: [machineAt(12), { ...first!, isPreserved: true }, second!, third!] }],
+      ['one is of another deployment', { observations: [machineAt(9), { ...first!, set: 'other' }, second!, third!] }],
+      ['one is preserved', { observations: [machineAt(9), { ...first!, isPreserved: true }, second!, third!] }],
       [
         'their set was released a moment before',
         { owners: [...made.owners, { atMs: 55_000, set: 'set', deployment: undefined }] },
@@ -330,7 +334,7 @@ describe('a run is checked for', () => {
       [
         'the set of one was adopted a moment before',
         {
-          observations: [machineAt(12), { ...first!, set: 'adopted' }, second!, third!],
+          observations: [machineAt(9), { ...first!, set: 'adopted' }, second!, third!],
           owners: [
             ...made.owners,
             { atMs: 1_000, set: 'adopted', deployment: undefined },
@@ -352,7 +356,7 @@ describe('a run is checked for', () => {
       return { atMs, uid, most: 9, mostProvisioning };
     };
     const made = {
-      observations: [machineAt(12), first, second],
+      observations: [machineAt(9), first, second],
       owners: ['a', 'b'].map((name) => ({ atMs: 1_000, set: `set-${name}`, deployment: name })),
       bounds: [limitOf('a', 5), limitOf('b', 1)],
     };
@@ -391,7 +395,7 @@ describe('a run is checked for', () => {
       ['etcd was restored', { disturbances: [{ what: 'restore of etcd', fromMs: 45_000, toMs: 46_000 }] }],
       ['the observer has heard of it late', { observations: [first, { ...second, createdMs: 44_000 }] }],
     ])('but not where %s', (_, change) => {
-      expect(violationsOf({ ...made, observations: [machineAt(12), first, second], ...change })).toEqual([]);
+      expect(violationsOf({ ...made, observations: [machineAt(9), first, second], ...change })).toEqual([]);
     });
   });
 
@@ -426,6 +430,96 @@ describe('a run is checked for', () => {
       const tokens = [{ ...token, machineUid: 'gone' }];
       expect(violationsOf({ tokens, disturbances: [etcd(30)] })).toEqual([]);
     });
+  });
+
+  describe('VMs that were asked for before the finalizer was stored', () => {
+    const violation = 'a VM was asked for before the finalizer was stored: m: vm-1';
+    const without = machineAt(8, { isProtected: false });
+    const write = request({ verb: 'patch', userAgent: 'millwright-worker/1', at: at(9) });
+
+    it.each<[string, Partial<Evidence>]>([
+      ['', { observations: [without, machineAt(12)] }],
+      ['although it was written before, as it was not kept', { observations: [without], audit: [write] }],
+      ['as it was written afterwards', { observations: [without, machineAt(12)], audit: [{ ...write, at: at(11) }] }],
+      ['as others have written before', { observations: [without, machineAt(12)], audit: [request({ at: at(9) })] }],
+      [
+        'as a Machine of the same name was written to before',
+        { observations: [without, machineAt(12)], audit: [{ ...write, at: at(7) }] },
+      ],
+      [
+        'as it was gone by then',
+        { observations: [machineAt(7), machineAt(9, { isProtected: false })], audit: [write] },
+      ],
+    ])('%s', (_, change) => {
+      expect(violationsOf(change)).toEqual([violation]);
+    });
+
+    it.each<[string, Partial<Evidence>]>([
+      ['the observer has heard of it late', { observations: [without, machineAt(30)], audit: [write] }],
+      ['the API server was killed before it logged the write', { observations: [without, machineAt(9)] }],
+      [
+        'etcd was restored',
+        { observations: [without], disturbances: [{ what: 'restore of etcd', fromMs: 9_000, toMs: 9_500 }] },
+      ],
+    ])('but not where %s', (_, change) => {
+      expect(violationsOf(change)).toEqual([]);
+    });
+  });
+
+  describe('Machines that are left although the autoscaler has named them', () => {
+    const owner = { atMs: 1_000, set: 'set', deployment: 'deployment' };
+    const owned = { set: 'set' };
+    const left = {
+      named: [{ atMs: 50_000, uid: 'u', name: 'm', deployment: 'deployment' }],
+      observations: [machineAt(9, owned), machineAt(60, owned)],
+      owners: [owner],
+      bounds: [{ atMs: 1_000, uid: 'deployment', most: 2, mostProvisioning: undefined }],
+    };
+    const byPeople = request({ verb: 'patch', at: at(55) });
+
+    it.each<[string, Partial<Evidence>]>([
+      ['', {}],
+      ['although people have changed another one', { audit: [{ ...byPeople, name: 'other' }] }],
+      ['although people have changed them before', { audit: [{ ...byPeople, at: at(45) }] }],
+      [
+        'although they were of another deployment before',
+        {
+          ...{
+            owners: [
+              { ...owner, deployment: 'other' },
+              { ...owner, atMs: 40_000 },
+            ],
+          },
+          bounds: [...left.bounds, { ...left.bounds[0]!, uid: 'other' }],
+        },
+      ],
+      [
+        'although etcd was restored before',
+        { disturbances: [{ what: 'restore of etcd', fromMs: 9_000, toMs: 9_500 }] },
+      ],
+    ])('%s', (_, change) => {
+      expect(violationsOf({ ...left, ...change })).toEqual(['a Machine is left that the autoscaler has named: m']);
+    });
+
+    it.each<[string, Partial<Evidence>]>([
+      ['it was another of that name', { named: [{ ...left.named[0]!, uid: 'gone' }] }],
+      ['people have changed them since', { audit: [byPeople] }],
+      ['they were preserved', { observations: [machineAt(9, owned), machineAt(60, { ...owned, isPreserved: true })] }],
+      ['they were released', { observations: [machineAt(9, owned), machineAt(60)] }],
+      ['their set was released', { owners: [owner, { ...owner, atMs: 60_000, deployment: undefined }] }],
+      ['etcd was restored', { disturbances: [{ what: 'restore of etcd', fromMs: 49_000, toMs: 51_000 }] }],
+    ])('but not where %s', (_, change) => {
+      expect(violationsOf({ ...left, ...change })).toEqual([]);
+    });
+  });
+
+  it('what belongs to somebody else, and was changed or deleted', () => {
+    expect(violationsOf({ strangersAfter: { Node: '{"finalizers":["ours"]}', VM: '[]' } })).toEqual([
+      'the Node of somebody else was changed: {} became {"finalizers":["ours"]}',
+    ]);
+    expect(violationsOf({ strangersBefore: { VM: '["vm-9"]' } })).toEqual([
+      'the VM of somebody else was changed: ["vm-9"] became []',
+    ]);
   });
 
   it('Machines that somebody unknown has deleted', () => {

@@ -267,9 +267,13 @@ function boundsOf(bounds: Evidence['bounds'], deployment: string | undefined): E
   return bounds.filter(({ uid }) => uid === deployment);
 }
 
-/** What held at some time from `fromMs` until `toMs`. */
-function valuesOf(bounds: Evidence['bounds'], fromMs: number, toMs: number): Evidence['bounds'] {
-  const until = bounds.filter(({ atMs }) => atMs <= toMs);
+/** What held at some time from `fromMs` until `toMs`. Default of that: the end. */
+function valuesOf<T extends { readonly atMs: number }>(
+  changes: readonly T[],
+  fromMs: number,
+  toMs = Number.POSITIVE_INFINITY,
+): readonly T[] {
+  const until = changes.filter(({ atMs }) => atMs <= toMs);
   return until.slice(
     Math.max(
       0,
@@ -291,6 +295,67 @@ export function findLeftTokens({ tokens, machines, observations, disturbances, e
     const isForced = disturbances.some((each) => overlaps(each, fromMs, toMs));
     if (!uids.has(machineUid) && (isForced || disturbances.some(isOlder))) return [];
     return [{ what: 'a bootstrap token is left', where: `${name} of the Machine ${machineUid}`, at: endedAt }];
+  });
+}
+
+/**
+ * Before the first create call for a Machine Millwright has written to it, and it had the finalizer around that call.
+ * Left out are calls around a restore of etcd, which takes finalizers away, and Machines that were never seen.
+ */
+export function findUnprotectedVms({ vms, calls, audit, observations, disturbances }: Evidence): Violation[] {
+  return vms.flatMap((vm) => {
+    const call = calls.find(({ operation, token }) => operation === 'create' && token === vm.token);
+    const atMs = Date.parse(call?.at ?? vm.createdAt);
+    const seen = observations.filter(({ uid }) => uid === uidOf(vm));
+    const [before, after] = [seen.filter((each) => each.atMs <= atMs), seen.find((each) => each.atMs > atMs)];
+    const createdMs = seen[0]?.createdMs ?? 0;
+    const isWritten = audit.some(({ verb, resource, name, userAgent, code, at }) => {
+      const isOfMachine = verb === 'patch' && resource === 'machines' && name === vm.name && code < 300;
+      const writtenMs = Date.parse(at);
+      return isOfMachine && userAgent.startsWith(agents.millwright) && createdMs <= writtenMs && writtenMs <= atMs;
+    });
+    const isStored = before.at(-1)?.isProtected === true || after?.isProtected === true;
+    const wasStored = before.some(({ isProtected }) => isProtected);
+    const isRestored = disturbances.some((each) => {
+      return each.what === restoreOfEtcd && overlaps(each, atMs - plannedWithinMs, atMs + observerLagMs);
+    });
+    if (seen.length === 0 || (isStored && (isWritten || wasStored)) || isRestored) return [];
+    return [
+      { what: 'a VM was asked for before the finalizer was stored', where: `${vm.name}: ${vm.id}`, at: timeOf(atMs) },
+    ];
+  });
+}
+
+/**
+ * No Machine is left that the autoscaler has named. Left out are those that have changed their owner since, that people
+ * have changed since or preserved, and all after which etcd was restored.
+ */
+export function findKeptMachines(evidence: Evidence): Violation[] {
+  const { named, machines, observations, owners, audit, disturbances, endedAt } = evidence;
+  return named.flatMap(({ uid, name, deployment, atMs }) => {
+    const seen = observations.filter((each) => each.uid === uid);
+    const since = valuesOf(seen, atMs);
+    const isOfOthers = since.some(({ set }) => {
+      const changes = owners.filter((each) => each.set === set);
+      return changes.length === 0 || valuesOf(changes, atMs).some((each) => each.deployment !== deployment);
+    });
+    const isChanged = audit.some((entry) => {
+      const isOfMachine = entry.verb === 'patch' && entry.resource === 'machines' && entry.name === name;
+      return isOfMachine && entry.userAgent.startsWith(agents.chaos) && Date.parse(entry.at) >= atMs;
+    });
+    const isRestored = disturbances.some(({ what, toMs }) => what === restoreOfEtcd && toMs >= atMs);
+    const isExcepted = isOfOthers || isChanged || isRestored || since.some(({ isPreserved }) => isPreserved);
+    if (isExcepted || !machines.some((each) => each.uid === uid)) return [];
+    return [{ what: 'a Machine is left that the autoscaler has named', where: name, at: endedAt }];
+  });
+}
+
+/** The Node and the VM of somebody else are as they were. */
+export function findChangedStrangers({ strangersBefore, strangersAfter, endedAt }: Evidence): Violation[] {
+  return Object.entries(strangersBefore).flatMap(([what, before]) => {
+    const after = strangersAfter[what];
+    if (after === before) return [];
+    return [{ what: `the ${what} of somebody else was changed`, where: `${before} became ${after}`, at: endedAt }];
   });
 }
 
@@ -377,6 +442,9 @@ export const checks: readonly ((evidence: Evidence) => Violation[])[] = [
   findSurplusMachines,
   findMachinesAboveLimit,
   findLeftTokens,
+  findUnprotectedVms,
+  findKeptMachines,
+  findChangedStrangers,
   findForeignDeletions,
   findUnexplainedEnds,
   findCrashes,

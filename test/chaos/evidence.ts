@@ -16,12 +16,12 @@ import { readable } from '../../temporal/history.ts';
 import { replayRuns } from '../../temporal/replay.ts';
 import type { BoundObservation, NodeObservation, Observation, OwnerObservation } from './observer.ts';
 import type { Ending } from './process.ts';
-import { agents, type Disturbance, namespace, untouched, type World } from './world.ts';
+import { agents, type Disturbance, type NamedMachine, namespace, untouched, type World } from './world.ts';
 
 /** A VM that was ever created, as far as checks ask. */
 export type EvidentVm = Pick<SimulatedVm, 'id' | 'name' | 'tags' | 'token' | 'createdAt' | 'deletedAt' | 'vanishesAt'>;
 
-/** A request that an API server has answered: a deletion, or a patch by people. */
+/** A request that an API server has answered: a deletion, or a patch by people or of a Machine. */
 export interface AuditEntry {
   /** RFC 3339. */
   readonly at: string;
@@ -70,6 +70,10 @@ export interface Evidence {
   readonly audit: readonly AuditEntry[];
   /** Ids of what a person has approved at the brake of a sweep. */
   readonly approved: readonly string[];
+  readonly named: readonly NamedMachine[];
+  /** What belongs to somebody else, before the first act and at the end: in JSON, by what it is. */
+  readonly strangersBefore: Readonly<Record<string, string>>;
+  readonly strangersAfter: Readonly<Record<string, string>>;
   readonly observations: readonly Observation[];
   /** Of each Node its changes, oldest first. */
   readonly nodeObservations: readonly NodeObservation[];
@@ -104,6 +108,7 @@ export async function readMachines({ machinesNow }: World) {
 /** Asks the cloud, the API server, Temporal and the processes. Writes logs and histories to the folder of the run. */
 export async function collect(world: World, untouchedBefore: readonly EvidentMachine[]): Promise<Evidence> {
   const { approved, auditLog, cloud, control, credentials, disturbances, observer, processes, secretOf } = world;
+  const { named, strangers } = world;
   const endedAt = new Date().toISOString();
   const vms = await cloud.vms({ all: true });
   const logs = Object.fromEntries(processes.map(({ name, logs: read }) => [name, read()]));
@@ -119,9 +124,10 @@ export async function collect(world: World, untouchedBefore: readonly EvidentMac
   const comments = credentials.map((_, number) => secretOf(number).userData.split('\n')[1] ?? '');
   const bootstrapTokens = vms.flatMap(({ userData }) => /^join \w+\.(\w+)/m.exec(userData)?.[1] ?? []);
   return {
-    ...{ endedAt, vms, logs, untouchedBefore, disturbances, approved },
+    ...{ endedAt, vms, logs, untouchedBefore, disturbances, approved, named },
+    ...{ strangersBefore: strangers.before, strangersAfter: await strangers.read() },
     calls: await cloud.calls(),
-    resources: await cloud.resources(),
+    resources: (await cloud.resources()).filter(({ id }) => !strangers.ids.includes(id)),
     audit: await readAudit(auditLog),
     observations: observer.observations,
     nodeObservations: observer.nodeObservations,
@@ -182,11 +188,16 @@ const AuditLine = z.object({
   verb: z.string(),
   requestReceivedTimestamp: z.string(),
   userAgent: z.string().default(''),
-  objectRef: z.object({ resource: z.string().default(''), name: z.string().default('') }).optional(),
+  objectRef: z
+    .object({ resource: z.string().default(''), name: z.string().default(''), subresource: z.string().optional() })
+    .optional(),
   responseStatus: z.object({ code: z.int().default(0) }).optional(),
 });
 
-/** The deletions in an audit log, and what people have changed. A server that was killed may have left half a line. */
+/**
+ * The deletions in an audit log, what people have changed, and the patches of Machines but for their status. A server
+ * that was killed may have left half a line.
+ */
 async function readAudit(file: string): Promise<AuditEntry[]> {
   const found: AuditEntry[] = [];
   for await (const line of createInterface({ input: createReadStream(file) })) {
@@ -194,7 +205,8 @@ async function readAudit(file: string): Promise<AuditEntry[]> {
     const { data } = AuditLine.safeParse(parseOrNot(line));
     if (data === undefined) continue;
     const { verb, requestReceivedTimestamp: at, userAgent, objectRef, responseStatus } = data;
-    if (verb === 'patch' && !userAgent.startsWith(agents.chaos)) continue;
+    const isOfMachine = objectRef?.resource === 'machines' && objectRef.subresource === undefined;
+    if (verb === 'patch' && !userAgent.startsWith(agents.chaos) && !isOfMachine) continue;
     found.push({
       ...{ at, verb, userAgent, resource: objectRef?.resource ?? '', name: objectRef?.name ?? '' },
       code: responseStatus?.code ?? 0,

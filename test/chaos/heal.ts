@@ -120,7 +120,7 @@ async function wakeBroken(world: World, woken: ReadonlySet<string>): Promise<str
 }
 
 /** What is not yet as it was asked for. */
-async function leftOf({ cloud, control, machinesNow, temporal }: World): Promise<string[]> {
+async function leftOf({ cloud, control, machinesNow, strangers, temporal }: World): Promise<string[]> {
   const present = await machinesNow();
   const isSettled = (each: (typeof present)[number]) =>
     each.status?.currentStatus?.phase === 'Running' && each.metadata.deletionTimestamp === undefined;
@@ -134,10 +134,11 @@ async function leftOf({ cloud, control, machinesNow, temporal }: World): Promise
     return metadata.deletionTimestamp !== undefined || counts.some((count) => count !== (spec?.replicas ?? 0));
   });
   const uids = new Set(present.map(({ metadata }) => metadata.uid));
-  const resources = (await cloud.resources()).filter(({ tags }) => !uids.has(tags[names.machineUid] ?? ''));
-  const gone = (await control.list(nodes)).items.filter(
-    ({ metadata }) => !present.some((each) => each.metadata.name === metadata.name),
-  );
+  const resources = (await cloud.resources()).filter(({ id, tags }) => {
+    return !uids.has(tags[names.machineUid] ?? '') && !strangers.ids.includes(id);
+  });
+  const known = new Set([strangers.node, ...present.map(({ metadata }) => metadata.name)]);
+  const gone = (await control.list(nodes)).items.filter(({ metadata }) => !known.has(metadata.name));
   const blocked = await listBlocked({ client: temporal, name: namespace });
   return [
     ...unsettled,

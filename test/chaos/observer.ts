@@ -1,5 +1,5 @@
 /** What the API server has said of each Machine, its owners and each Node, and when. */
-import { annotations, labels } from '../../api/gardener/names.ts';
+import { annotations, finalizers, labels } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { MachineDeployment } from '../../api/gardener/schema/machine-deployment.ts';
@@ -22,6 +22,8 @@ export interface Observation {
   readonly name: string;
   readonly providerID: string | undefined;
   readonly state: 'present' | 'being deleted' | 'gone';
+  /** Whether it has the finalizer of Millwright. */
+  readonly isProtected: boolean;
   /** UID of its MachineSet. */
   readonly set: string | undefined;
   /** Whether somebody has asked to preserve it. */
@@ -80,6 +82,7 @@ export function observe(client: KubeClient, namespace: string) {
       ...{ atMs: Date.now(), createdMs: Date.parse(metadata.creationTimestamp) },
       ...{ uid, name, providerID: spec?.providerID, state },
       ...{ set: controllerOf(machine), isPreserved },
+      isProtected: metadata.finalizers?.includes(finalizers.machine) === true,
       isForced: metadata.labels?.[labels.forceDeletion] !== undefined,
       isProvisioning: state === 'present' && ['', 'Pending', 'CrashLoopBackOff'].includes(phase),
     });

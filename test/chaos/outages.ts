@@ -1,7 +1,7 @@
 /** Acts that break our processes, their servers, the network and the clock for a while. */
 import { setTimeout as sleep } from 'node:timers/promises';
-import type { Fault, FaultProxy, SeenRequest } from '../faults/proxy.ts';
-import { statusBody } from '../faults/proxy.ts';
+import { isObject, unexecuted, without } from '../faults/not-kept.ts';
+import { type Fault, type FaultProxy, type Rule, type SeenRequest, statusBody } from '../faults/proxy.ts';
 import { aroundEtcd, aroundTemporal, backUp, putBack } from '../support/databases.ts';
 import { type Acts, pickOne } from './act.ts';
 import type { Dice } from './dice.ts';
@@ -54,6 +54,36 @@ async function breakRequests(proxy: FaultProxy, fault: Fault, every: number, ms:
   await sleep(ms);
   proxy.setRule();
   proxy.resetConnections(); // ends what hangs
+}
+
+/** Nothing of a write is kept: it is not executed. */
+const everything = 'anything';
+const ofAll = [everything, 'metadata.annotations', 'metadata.finalizers', 'status'] as const;
+
+/**
+ * What an API server may not keep of writes to these resources. Left out are labels of Machines: their set releases
+ * those that have none, and is frozen until people delete them.
+ */
+const losable = {
+  machines: { side: 'control', fields: [...ofAll, 'spec.providerID'] },
+  machinesets: { side: 'control', fields: [...ofAll, 'spec.replicas', 'spec.template'] },
+  machinedeployments: { side: 'control', fields: ofAll },
+  nodes: { side: 'target', fields: [...ofAll, 'metadata.labels', 'spec.taints', 'spec.unschedulable'] },
+} as const;
+
+/** Confirms writes to a resource without keeping a field of them, or without executing them at all. */
+function lose(resource: string, field: string): Rule {
+  return (request) => {
+    if (request.method === 'GET' || !request.url.pathname.split('/').includes(resource)) return undefined;
+    return {
+      kind: 'alter',
+      body(sent, query) {
+        if (!isObject(sent)) return sent;
+        if (field === everything) return unexecuted(request, sent, query);
+        return without(sent, field.split('.'))?.left ?? sent;
+      },
+    };
+  };
 }
 
 export const outages: Acts = {
@@ -137,6 +167,19 @@ export const outages: Acts = {
       await world.use(`broken requests of ${side}`, [`proxy of ${side}`], async () => {
         tell(`the ${side} API server ${what}: every ${every}. request, for ${ms} ms`);
         await breakRequests(world.proxies[side], fault, every, ms);
+      });
+    },
+  },
+  'lose writes': {
+    weight: 3,
+    async run(world, dice, tell) {
+      const [resource, { side, fields }] = pickOne(dice, Object.entries(losable), 'resource');
+      const [field, ms] = [pickOne<string>(dice, fields, 'field'), outageMs(dice)];
+      await world.use(`lost writes of ${side}`, [`proxy of ${side}`], async () => {
+        tell(`the ${side} API server confirms writes to ${resource}, and does not keep ${field}, for ${ms} ms`);
+        world.proxies[side].setRule(lose(resource, field));
+        await sleep(ms);
+        world.proxies[side].setRule();
       });
     },
   },

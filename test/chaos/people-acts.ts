@@ -6,6 +6,7 @@ import { names, searchAttributes } from '../../api/names.ts';
 import type { KubeObject, Resource } from '../../api/objects.ts';
 import { nodes, podDisruptionBudgets, pods } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
+import { update } from '../../kube/update.ts';
 import { type Acts, pickOne } from './act.ts';
 import type { Dice } from './dice.ts';
 import { classes, deploymentsAtFirst, namespace, untouched, type World } from './world.ts';
@@ -107,11 +108,18 @@ export const peopleActs: Acts = {
     async run(world, dice, tell) {
       const { metadata } = await pickObject(world, dice, machines);
       const name = pickOne(dice, [metadata.labels?.[labels.name]].filter(Boolean), 'deployment of the machine') ?? '';
-      const deployment = await world.control.get(machineDeployments, { namespace, name }, quick);
-      const replicas = Math.max(0, (deployment.spec?.replicas ?? 1) - 1);
-      tell(`the autoscaler removes ${metadata.name} from ${name}, which has ${replicas} replicas then`);
-      const listed = { [annotations.triggerDeletion]: `${metadata.name}~${new Date().toISOString().slice(0, 19)}Z` };
-      await change(world, deployment, { metadata: { annotations: listed }, spec: { replicas } });
+      const { uid } = (await world.control.get(machineDeployments, { namespace, name }, quick)).metadata;
+      tell(`the autoscaler removes ${metadata.name} from ${name}, which has one replica less then`);
+      const time = `${new Date().toISOString().slice(0, 19)}Z`;
+      const { triggerDeletion, lastReplicaChangeByScalerTime } = annotations;
+      const list = (live: MachineDeployment) => {
+        const before = live.metadata.annotations?.[triggerDeletion];
+        const entries = [...(before ? [before] : []), `${metadata.name}~${time}`].join(',');
+        const listed = { [triggerDeletion]: entries, [lastReplicaChangeByScalerTime]: time };
+        return { metadata: { annotations: listed }, spec: { replicas: Math.max(0, (live.spec?.replicas ?? 1) - 1) } };
+      };
+      const changed = await update(world.control, machineDeployments, { namespace, name, uid }, list, quick);
+      if (changed) world.named.push({ atMs: Date.now(), uid: metadata.uid, name: metadata.name, deployment: uid });
     },
   },
   'preserve a machine': {
@@ -140,9 +148,11 @@ export const peopleActs: Acts = {
     async run(world, dice, tell) {
       const name = `lone-${dice.below(5)}`;
       const machineClass = pickOne(dice, classes, 'class');
-      tell(`creates ${name} of class ${machineClass}`);
+      const node = dice.below(3) === 0 ? world.strangers.node : undefined;
+      tell(`creates ${name} of class ${machineClass}${node === undefined ? '' : `, which names the Node ${node}`}`);
+      const metadata = { namespace, name, ...(node !== undefined && { labels: { [labels.node]: node } }) };
       const spec = { class: { kind: 'MachineClass', name: machineClass } };
-      await world.control.create(machines, { metadata: { namespace, name }, spec }, quick);
+      await world.control.create(machines, { metadata, spec }, quick);
     },
   },
   'delete a Node': {

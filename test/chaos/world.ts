@@ -22,6 +22,7 @@ import { createClock } from './clock.ts';
 import { startNodeControllers } from './node-controllers.ts';
 import { observe } from './observer.ts';
 import { startChaosProcess, type Victim } from './process.ts';
+import { createStrangers } from './strangers.ts';
 
 export type World = Awaited<ReturnType<typeof startWorld>>;
 
@@ -54,6 +55,16 @@ const flags = {
   controllers: [...timeouts, '--machine-safety-orphan-vms-period', '15s'],
   worker: [...timeouts, '--orphan-minimum-age', '10s', '--orphan-confirm-after', '2s'],
 } as const;
+
+/** A Machine that the autoscaler has named. */
+export interface NamedMachine {
+  /** When the API server had confirmed that, ms since 1970. */
+  readonly atMs: number;
+  readonly uid: string;
+  readonly name: string;
+  /** UID of the MachineDeployment whose annotation names it. */
+  readonly deployment: string;
+}
 
 /** A time during which something that a run had broken may have swallowed an answer. */
 export interface Disturbance {
@@ -120,6 +131,7 @@ async function open(dir: string, seed: number, ending: (() => Promise<unknown>)[
   await control.create(namespaces, { metadata: { name: namespace } });
   const observer = observe(control, namespace);
   ending.push(observer.stop);
+  const strangers = await createStrangers(control, cloud, credentials[0] ?? '');
   const nodeControllers = startNodeControllers(control, cloud);
   ending.push(nodeControllers.stop);
 
@@ -188,10 +200,11 @@ async function open(dir: string, seed: number, ending: (() => Promise<unknown>)[
   const disturbances: Disturbance[] = [];
   /** Ids of what a person has approved at the brake of a sweep. */
   const approved: string[] = [];
+  const named: NamedMachine[] = [];
 
   return {
     ...{ dir, stack, auditLog, control, temporal, cloud, proxies, clock, processes, observer, nodeControllers },
-    ...{ credentials, secretOf, putSecret, createDeployment, machinesNow, disturbances, approved },
+    ...{ credentials, secretOf, putSecret, createDeployment, machinesNow, disturbances, approved, named, strangers },
     /** What acts kill and freeze, sorted by name. */
     victims: [
       ...processes,

@@ -11,6 +11,7 @@ import type { KubeObject, Resource } from '../../api/objects.ts';
 import { nextRepeat, type Repeat, repeatedAtMs } from '../../api/repeats.ts';
 import { nodes, pods, secrets, volumeAttachments } from '../../kube/core.ts';
 import { retryNowSignal } from '../../workflows/messages.ts';
+import { isObject, type Json, unexecuted, without } from '../faults/not-kept.ts';
 import type { Fault, SeenRequest } from '../faults/proxy.ts';
 import { phaseOf } from '../support/installation.ts';
 import { beginMs, createMachine, type Row, rows } from '../support/not-kept-rows.ts';
@@ -60,10 +61,6 @@ const others: Readonly<Record<string, readonly string[]>> = {
 
 const resources = [machineClasses, machineDeployments, machineSets, machines, nodes, pods, secrets, volumeAttachments];
 
-type Json = Readonly<Record<string, unknown>>;
-const isObject = (value: unknown): value is Json =>
-  typeof value === 'object' && value !== null && !Array.isArray(value);
-
 /** What a request is about: the resource with its subresource, and the name of the object or of its Machine. */
 function targetOf({ url }: SeenRequest, body?: { readonly metadata?: Partial<KubeObject['metadata']> }) {
   const parts = url.pathname.split('/');
@@ -78,15 +75,6 @@ function targetOf({ url }: SeenRequest, body?: { readonly metadata?: Partial<Kub
     on: subresource === undefined ? resource : `${resource}/${subresource}`,
     name: machineOf.get(name) ?? name,
   };
-}
-
-/** The body without a field, and what was there; undefined: it has no such field. */
-function without(body: Json, [field = '', ...rest]: readonly string[]): { left: Json; value: unknown } | undefined {
-  const { [field]: found, ...left } = body;
-  if (found === undefined) return undefined;
-  if (rest.length === 0) return { left, value: found };
-  const inner = isObject(found) ? without(found, rest) : undefined;
-  return inner && { left: { ...left, [field]: inner.left }, value: inner.value };
 }
 
 const pathOf = ({ field, key }: Row) => [...field.split('.'), ...(key === undefined ? [] : [key])];
@@ -130,9 +118,7 @@ function drop(request: SeenRequest): Fault | undefined {
       };
       if (given.field === whole) {
         note([whole]);
-        if (request.method === 'DELETE') return { ...sent, dryRun: ['All'] }; // it heeds no query
-        query.set('dryRun', 'All');
-        return sent;
+        return unexecuted(request, sent, query);
       }
       const path = pathOf(given);
       const found = without(sent, path);
