@@ -107,6 +107,14 @@ it('loads no client of Temporal for rollout plan', async () => {
     expect(packages).not.toContain(heavy);
 });
 
+it('loads no client of Kubernetes for rollout runs', async () => {
+  const temporal = ['--temporal-address', process.env['MILLWRIGHT_TEST_TEMPORAL_ADDRESS'] ?? ''];
+  const modules = await modulesOf('rollout', 'runs', 'missing', ...temporal);
+
+  expect(modules).toContain('cli/commands/rollout/runs.ts');
+  expect(packagesOf(modules)).not.toContain('undici');
+});
+
 it('loads no worker and no cloud SDK for a command that asks Temporal', async () => {
   const temporal = ['--temporal-address', process.env['MILLWRIGHT_TEST_TEMPORAL_ADDRESS'] ?? ''];
   const modules = await modulesOf('retry', '--blocked-on', 'Source', ...temporal);

@@ -3,6 +3,7 @@ import { personFlags, temporalFlags } from '../../flag-groups.ts';
 import type { FlagName } from '../../flags.ts';
 import { parseNames } from '../../kinds.ts';
 import { flagOf, UsageError } from '../../options.ts';
+import { say } from '../../terminal.ts';
 import { type RolloutAction, rolloutActions } from './actions.ts';
 
 /** Flags that only some actions take. */
@@ -45,6 +46,10 @@ export const rolloutCommand = defineCommand({
     if (!isFromFile && name === undefined) {
       const orFile = action === 'plan' ? ', or give --filename with a manifest' : '';
       throw new UsageError(`name is missing: name a MachineDeployment${orFile}`);
+    }
+    if (action === 'runs') {
+      const { runs } = await import('./runs.ts'); // asks Temporal alone
+      return say(await runs({ key: { namespace: options.namespace, name: name ?? '' }, options, rawFlags }));
     }
     const { rollout } = await import('./run.ts');
     await rollout(action, name ?? '', options, rawFlags);

@@ -48,7 +48,7 @@ const actions: Record<Exclude<RolloutAction, 'runs' | 'plan'>, Action> = {
 
 /** Runs an action and prints its result. Throws an Error that names the problem and the fix. */
 export async function rollout(
-  action: RolloutAction,
+  action: Exclude<RolloutAction, 'runs'>,
   name: string,
   options: RolloutOptions,
   rawFlags: RawFlags,
@@ -56,7 +56,6 @@ export async function rollout(
   const control = await connectCluster('control', options, 'rollout');
   try {
     const target = { control, key: { namespace: options.namespace, name }, options, rawFlags };
-    if (action === 'runs') return say(await (await import('./runs.ts')).runs(target));
     if (action === 'plan') return say(await (await import('./plan.ts')).plan(target));
     const deployment = await readDeployment(target);
     const { isChange, run } = actions[action];

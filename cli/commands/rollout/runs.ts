@@ -8,7 +8,7 @@ import { rendered } from '../../output.ts';
 import type { RolloutTarget } from './target.ts';
 
 /** The output of the command. Of deployments that are deleted, too: they have left runs. */
-export async function runs({ key, options, rawFlags }: RolloutTarget): Promise<string> {
+export async function runs({ key, options, rawFlags }: Omit<RolloutTarget, 'control'>): Promise<string> {
   const found = await withInstallation(options, (to) => listRolloutRuns(to, key));
   const replay = ({ workflowId, runId }: RolloutRun) =>
     commandLine(['replay', workflowId, runId], key.namespace, rawFlags);

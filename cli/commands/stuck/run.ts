@@ -42,8 +42,10 @@ type StuckOptions = Options<
 export async function stuck(options: StuckOptions, rawFlags: RawFlags): Promise<string> {
   return withInstallation(options, async (installation) => {
     const openOnes = openOnly(installation.client);
-    const missing = await missingProcessesText(installation, options, 'stuck');
-    const blocked = await listBlocked(installation);
+    const [missing, blocked] = await Promise.all([
+      missingProcessesText(installation, options, 'stuck'),
+      listBlocked(installation),
+    ]);
     const failures = await readTaskFailures(openOnes, blocked);
     const groups = groupByCause(blocked, failures);
     if (missing !== undefined) {
