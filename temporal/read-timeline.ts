@@ -1,6 +1,7 @@
 /** The timeline of a machine, from the histories that Temporal keeps. */
 import type { Client } from '@temporalio/client';
 import { searchAttributes } from '../api/names.ts';
+import { deletedByOthers } from '../api/owner/deletion-cause.ts';
 import { workflowIdPrefix } from '../api/workflow-id.ts';
 import { readEvents } from './fetch-history.ts';
 import { causeInRun, clockSkewMs } from './owner-deletion.ts';
@@ -116,7 +117,7 @@ async function findCause(
   // A run that was open then may have closed at once, and Temporal lists none whose retention has ended.
   const areKept =
     ageMs + clockSkewMs < (await client.withDeadline(Date.now() + timeoutMs, () => readRetention(client)));
-  return areKept ? 'a person or another program has deleted it' : undefined;
+  return areKept ? deletedByOthers : undefined;
 }
 
 interface ListedRun {

@@ -1,6 +1,10 @@
 /** Why an owner deletes a machine, for people. Pure. */
 import type { Candidate } from '../model/owner.ts';
 
+/** Why a machine is deleted that neither its owner nor its Node explains. Objects do not say who has deleted them. */
+export const deletedByOthers =
+  'a person or another program has deleted it; only an audit log of the API server says who';
+
 /** Whose machine it is: a MachineDeployment, or a MachineSet without one. Each as `<kind> <name>`. */
 export interface DeletingOwner {
   readonly owner: string;

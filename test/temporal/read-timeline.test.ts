@@ -2,6 +2,7 @@ import { describe, expect, it, jest } from '@jest/globals';
 import type { Client } from '@temporalio/client';
 import { defaultDataConverter } from '@temporalio/common';
 import { searchAttributes } from '../../api/names.ts';
+import { deletedByOthers } from '../../api/owner/deletion-cause.ts';
 import { grpcCodes } from '../../temporal/connection.ts';
 import { type KnownCauses, readTimeline } from '../../temporal/read-timeline.ts';
 import { filesOf, historiesFolder } from '../replay/files.ts';
@@ -63,7 +64,7 @@ describe('the timeline of a machine that was deleted', () => {
     const key = { namespace: 'n', name: 'lone-cx5zx' };
     for (const _time of [1, 2]) await readTimeline(installation, key, undefined, known);
 
-    expect([...known.values()]).toMatchObject([{ cause: 'a person or another program has deleted it' }]);
+    expect([...known.values()]).toMatchObject([{ cause: deletedByOthers }]);
     expect(queries).toEqual([
       expect.stringMatching(
         /^MillwrightInstallation = 'i' AND WorkflowType IN .* AND StartTime <= '2026-11-23T19:53:11\.000Z' AND \(CloseTime >= '2026-11-23T19:51:11\.000Z' OR /,

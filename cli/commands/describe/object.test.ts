@@ -1,11 +1,12 @@
 import { afterAll, beforeAll, expect, it } from '@jest/globals';
 import { machines } from '../../../api/gardener/resources.ts';
 import type { OwnerView } from '../../../api/model/owner.ts';
+import { deletedByOthers } from '../../../api/owner/deletion-cause.ts';
 import { events } from '../../../kube/core.ts';
 import { mergePatch } from '../../../kube/patch.ts';
 import { newNamespace, testClient } from '../../../test/support/kube.ts';
 import type { OwnerState } from '../../owner-state.ts';
-import { describeObject, whyNoneOfOwner } from './object.ts';
+import { type DescribeSource, describeObject, whyNoneOfOwner } from './object.ts';
 import { ownerRows } from './rows.ts';
 
 const control = testClient();
@@ -29,15 +30,15 @@ it('says of a deployment that waits for its machines alone that it waits, and no
   expect(toDo(waiting)).toBeUndefined();
 });
 
-/** The row `Deleted` of a Machine. */
-async function deletedRow(name: string): Promise<string | undefined> {
+/** The row `Deleted` of a Machine. @param causeOf what the histories say */
+async function deletedRow(name: string, causeOf: NonNullable<DescribeSource['causeOf']> = async () => undefined) {
   const ask = async () => ({ state: 'unreachable', reason: 'nobody asks' }) as const;
-  const source = { control, installation: namespace, ask, rawFlags: {} };
+  const source = { control, installation: namespace, ask, causeOf, rawFlags: {} };
   const described = await describeObject('Machine', { namespace, name }, source);
   return described?.rows.find(([title]) => title === 'Deleted')?.[1];
 }
 
-it('says when a Machine was deleted, and why as far as an Event says so', async () => {
+it('says when a Machine was deleted, and why by an Event, or else by the histories', async () => {
   const metadata = { namespace, name: 'deleted', finalizers: ['example.com/hold'] };
   const spec = { class: { kind: 'MachineClass', name: 'small' } };
   const { metadata: made } = await control.create(machines, { metadata, spec });
@@ -45,6 +46,11 @@ it('says when a Machine was deleted, and why as far as an Event says so', async 
 
   await control.delete(machines, { namespace, name: 'deleted' });
   expect(await deletedRow('deleted')).toMatch(/ ago \(.*Z\)$/);
+  const workflow = `${namespace}/machine/${namespace}/deleted/${made.uid}`;
+  const byOthers = async (id: string) => `${deletedByOthers}, by ${id}`;
+  expect(await deletedRow('deleted', byOthers)).toMatch(
+    new RegExp(` ago \\(.*Z\\): ${deletedByOthers}, by ${workflow}$`),
+  );
 
   await control.create(events, {
     metadata: { namespace, name: 'why' },
@@ -62,7 +68,7 @@ it('says when a Machine was deleted, and why as far as an Event says so', async 
       uid: made.uid,
     },
   });
-  expect(await deletedRow('deleted')).toMatch(/ ago \(.*Z\): scale-down of MachineDeployment pool$/);
+  expect(await deletedRow('deleted', byOthers)).toMatch(/ ago \(.*Z\): scale-down of MachineDeployment pool$/);
 
   await control.patch(machines, { namespace, name: 'deleted' }, mergePatch({ metadata: { finalizers: null } }));
 });

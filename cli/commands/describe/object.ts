@@ -27,6 +27,8 @@ import {
 
 const { kinds } = dialect;
 
+type ObjectKey = { readonly namespace: string; readonly name: string };
+
 /** What came of asking a workflow. */
 export type Answer =
   | Exclude<WorkflowAnswer<MachineDescription | OwnerDescription>, { readonly state: 'none' }>
@@ -40,6 +42,8 @@ export interface DescribeSource {
   readonly control: KubeReader;
   readonly installation: string;
   readonly ask: (workflowId: string) => Promise<Answer>;
+  /** Why the Machine of this workflow was deleted, a clause, by the histories of Temporal. Left out: only Events say it. */
+  readonly causeOf?: (workflowId: string, key: ObjectKey) => Promise<string | undefined>;
   /** For the commands that the rows recommend. */
   readonly rawFlags: RawFlags;
 }
@@ -69,10 +73,11 @@ interface Described {
 /** undefined: the object does not exist. Throws when the API server does not answer. */
 export async function describeObject(
   kind: WorkflowKind,
-  key: { readonly namespace: string; readonly name: string },
-  { control, installation, ask, rawFlags }: DescribeSource,
+  key: ObjectKey,
+  source: DescribeSource,
 ): Promise<Description | undefined> {
-  const described = await find(control, kind, key, rawFlags);
+  const { installation, ask } = source;
+  const described = await find(kind, key, source);
   if (described === undefined) return undefined;
   const { object, fallback, live, whyNone, state: now } = described;
   const { namespace, name } = key;
@@ -95,17 +100,13 @@ export async function describeObject(
   };
 }
 
-async function find(
-  control: KubeReader,
-  kind: WorkflowKind,
-  key: { namespace: string; name: string },
-  rawFlags: RawFlags,
-): Promise<Described | undefined> {
+async function find(kind: WorkflowKind, key: ObjectKey, source: DescribeSource): Promise<Described | undefined> {
+  const { control, rawFlags } = source;
   if (kind === 'Machine') {
     const machine = await control.find(kinds.machine, key);
     if (machine === undefined) return undefined;
     const snapshot = dialect.machine.toSnapshot(machine, noLimits);
-    const [owner, deleted] = await Promise.all([ownerTextOf(control, machine), deletionTextOf(control, machine)]);
+    const [owner, deleted] = await Promise.all([ownerTextOf(control, machine), deletionTextOf(machine, key, source)]);
     const live: Rows = [
       ['Owner', owner],
       ['Deleted', deleted],
@@ -141,14 +142,22 @@ async function ownerTextOf(control: KubeReader, { metadata }: KubeObject): Promi
   return deployment === undefined ? `${kind} ${name}` : `${kind} ${name} of ${deployment.kind} ${deployment.name}`;
 }
 
-/** When a Machine was deleted, and why, as long as there is an Event and the account may read it. */
-async function deletionTextOf(control: KubeReader, { metadata }: KubeObject): Promise<string | undefined> {
-  const { namespace, uid, deletionTimestamp } = metadata;
+/**
+ * When a Machine was deleted, and why: by an Event, as long as there is one and the account may read it, or else by the
+ * histories of Temporal.
+ */
+async function deletionTextOf(
+  machine: KubeObject,
+  key: ObjectKey,
+  { control, installation, causeOf }: DescribeSource,
+): Promise<string | undefined> {
+  const { uid, deletionTimestamp } = machine.metadata;
   if (deletionTimestamp === undefined) return undefined;
   const causes: readonly string[] = ['DeletedByOwner', 'DeletedWithNode'] satisfies MachineEvent[];
-  const query = { namespace, fieldSelector: `regarding.uid=${uid}` };
+  const query = { namespace: key.namespace, fieldSelector: `regarding.uid=${uid}` };
   const found = await control.list(events, query).catch(() => ({ items: [] }));
-  const cause = found.items.find(({ reason }) => causes.includes(reason ?? ''))?.note;
+  const noted = found.items.find(({ reason }) => causes.includes(reason ?? ''))?.note;
+  const cause = noted ?? (await causeOf?.(workflowIdOf('Machine', machine, key.namespace, installation), key));
   return `${atText(deletionTimestamp)}${cause === undefined ? '' : `: ${cause}`}`;
 }
 

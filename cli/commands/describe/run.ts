@@ -7,11 +7,11 @@ import type { OwnerDescription } from '../../../workflows/rollout/messages.ts';
 import type { RawFlags } from '../../command.ts';
 import { pastText } from '../../command-line.ts';
 import type { clusterFlags, temporalFlags } from '../../flag-groups.ts';
-import { withInstallation } from '../../installation.ts';
+import { openInstallation } from '../../installation.ts';
 import type { Options } from '../../options.ts';
 import { rendered } from '../../output.ts';
 import { connectCluster } from '../../servers.ts';
-import { type Answer, type Description, describeObject } from './object.ts';
+import { type Answer, describeObject } from './object.ts';
 import { toText } from './rows.ts';
 
 type DescribeOptions = Options<
@@ -32,16 +32,16 @@ export async function describe(
   rawFlags: RawFlags,
 ): Promise<Descriptions> {
   const { namespace, installation = namespace } = options;
+  const opening = openInstallation(options); // beside the connection to the cluster
+  opening.catch(() => undefined);
   const control = await connectCluster('control', options, 'describe');
   try {
-    const ask = (id: string) => askWorkflow(id, options);
-    const described: Description[] = [];
-    const missing: string[] = [];
-    for (const name of names) {
-      const found = await describeObject(kind, { namespace, name }, { control, installation, ask, rawFlags });
-      if (found === undefined) missing.push(name);
-      else described.push(found);
-    }
+    const ask = async (id: string) => askWorkflow(id, opening);
+    const causeOf = async (id: string, key: { namespace: string; name: string }) => findCause(id, key, opening);
+    const source = { control, installation, ask, causeOf, rawFlags };
+    const found = await Promise.all(names.map((name) => describeObject(kind, { namespace, name }, source)));
+    const described = found.flatMap((each) => each ?? []);
+    const missing = names.filter((_, i) => found[i] === undefined);
     const facts = described.map((each) => each.facts);
     const text = () => described.map(({ rows }) => toText(rows)).join('\n\n');
     const past = pastText(kind, missing, namespace, rawFlags);
@@ -54,18 +54,43 @@ export async function describe(
     };
   } finally {
     await control.close();
+    void opening.then(({ close }) => close()).catch(() => undefined); // a server that does not answer delays nothing
   }
 }
 
-async function askWorkflow(id: string, options: DescribeOptions): Promise<Answer> {
+type Opening = ReturnType<typeof openInstallation>;
+
+async function askWorkflow(id: string, opening: Opening): Promise<Answer> {
   try {
-    return await withInstallation(options, async ({ client, name: installation }, { namespace }) => {
-      const answer = await describeWorkflow<MachineDescription | OwnerDescription>(openOnly(client), id);
-      if (answer.state !== 'none') return answer;
-      const missing = await findMissingProcesses(client.connection, { namespace, installation });
-      return missing.includes('controllers') ? { state: 'none', lacksControllers: true } : answer;
-    });
+    const {
+      installation: { client, name: installation },
+      server: { namespace },
+    } = await opening;
+    const answer = await describeWorkflow<MachineDescription | OwnerDescription>(openOnly(client), id);
+    if (answer.state !== 'none') return answer;
+    const missing = await findMissingProcesses(client.connection, { namespace, installation });
+    return missing.includes('controllers') ? { state: 'none', lacksControllers: true } : answer;
   } catch (error) {
     return { state: 'unreachable', reason: error instanceof Error ? error.message : String(error) };
+  }
+}
+
+/** What is read for the cause of a deletion: of a machine that has had more runs, the newest. */
+const limits = { maxRuns: 20, timeoutMs: 5_000 };
+
+/** As `timeline` says it; undefined: it is not known. */
+async function findCause(
+  workflowId: string,
+  key: { readonly namespace: string; readonly name: string },
+  opening: Opening,
+): Promise<string | undefined> {
+  try {
+    const { installation } = await opening;
+    const { readTimeline } = await import('../../../temporal/read-timeline.ts');
+    const found = await readTimeline(installation, key, limits);
+    if (found?.workflowId !== workflowId) return undefined;
+    return found.steps.find(({ cause }) => cause !== undefined)?.cause;
+  } catch {
+    return undefined;
   }
 }
