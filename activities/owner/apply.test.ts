@@ -5,7 +5,9 @@ import { annotations, finalizers, labels } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { OwnerPlan } from '../../api/model/owner.ts';
+import type { ObjectRef } from '../../api/model/ref.ts';
 import { names } from '../../api/names.ts';
+import { recordedCreation } from '../../api/owner/creations.ts';
 import { ownerNeeds } from '../../api/owner/needs.ts';
 import { controllerOf } from '../../api/owner/ownership.ts';
 import { newSetName, templateHash } from '../../api/owner/template.ts';
@@ -176,6 +178,55 @@ describe('actOnOwner', () => {
     await settle(ref);
     expect((await sets())[0]?.metadata.annotations).not.toHaveProperty([names.creating]);
     expect((await read(ref)).view.sets).toMatchObject([{ outdated: [] }]);
+  });
+
+  /** Has one more machine created, and answers its name: the set records its creation from then on. */
+  async function growByOne(ref: ObjectRef, replicas: number): Promise<string> {
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas } }));
+    const plan = await planFor(ref);
+    await activities.actOnOwner(ref, 'MachineDeployment', plan);
+    const [name, ...others] = plan.create.flatMap((creation) => creation.names);
+    expect([typeof name, others, await recordedNames()]).toEqual(['string', [], [[name]]]);
+    return name!;
+  }
+
+  const recordedNames = async () => (await sets()).map((set) => recordedCreation(set)?.names);
+
+  it('keeps the record of a creation whose machine is gone before a reading has seen it, and uses its name again for the next one', async () => {
+    const ref = await newDeployment();
+    await settle(ref);
+    const name = await growByOne(ref, 3);
+    const first = (await own()).find(({ metadata }) => metadata.name === name)!;
+    await client.delete(machines, first.metadata);
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 2 } }));
+    await settle(ref);
+    expect([await recordedNames(), (await own()).length]).toEqual([[[name]], 2]);
+
+    await client.patch(machineDeployments, ref, mergePatch({ spec: { replicas: 3 } }));
+    await settle(ref);
+    const again = (await own()).find(({ metadata }) => metadata.name === name);
+    expect(again?.metadata.uid).not.toBe(first.metadata.uid);
+    expect([await recordedNames(), (await own()).length]).toEqual([[undefined], 3]);
+  });
+
+  it('keeps the record of a completed creation until the rollout is over, and then removes it, though the set needs no scaling', async () => {
+    const ref = await newDeployment({ replicas: 1 });
+    await settle(ref);
+    await setPhase((await own())[0]!, 'Running');
+    const note = { template: { metadata: { annotations: { note: 'b' } } } };
+    await client.patch(machineDeployments, ref, mergePatch({ spec: note }));
+    await settle(ref);
+    const [made] = (await own()).filter(({ metadata }) => metadata.annotations?.['note'] === 'b');
+    const newSet = async () => (await sets()).find(({ metadata }) => metadata.uid === controllerOf(made!))!;
+    const before = await newSet();
+    expect(recordedCreation(before)?.names).toEqual([made?.metadata.name]);
+    expect((await own()).length).toBe(2);
+
+    await setPhase(await manage(made!), 'Running');
+    await settle(ref);
+    const after = await newSet();
+    expect([recordedCreation(after), after.metadata.generation]).toEqual([undefined, before.metadata.generation]);
+    expect((await own()).length).toBe(1);
   });
 
   it('[mcm 59 partly] creates a machine once, however often the step is repeated, and none in a set that is another', async () => {
