@@ -1,6 +1,8 @@
 /** The chart, rendered by helm and judged by a real API server. */
 import { execFile } from 'node:child_process';
-import { readFile } from 'node:fs/promises';
+import { cp, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from '@jest/globals';
@@ -16,7 +18,7 @@ import { version } from '../temporal/version.ts';
 import { judgeObject, type Manifest, newNamespace, testClient, testKubeconfig } from '../test/support/kube.ts';
 import { checkRules } from '../test/support/promtool.ts';
 import { findServer, findServers } from './local/servers.ts';
-import { manifests, render, type Setting } from './manifests.ts';
+import { manifests, render, type Setting, template } from './manifests.ts';
 
 interface Container {
   readonly image: string;
@@ -28,6 +30,9 @@ interface Container {
   readonly readinessProbe: object;
 }
 interface PodSpec {
+  readonly imagePullSecrets?: readonly object[];
+  readonly dnsPolicy?: string;
+  readonly dnsConfig?: object;
   readonly serviceAccountName: string;
   readonly containers: readonly [Container];
   readonly volumes: readonly { readonly name: string }[];
@@ -40,6 +45,8 @@ interface PodSpec {
 interface Deployment extends Manifest {
   readonly spec: {
     readonly replicas?: number;
+    readonly strategy?: object;
+    readonly revisionHistoryLimit?: number;
     readonly template: { readonly metadata: Manifest['metadata']; readonly spec: PodSpec };
   };
 }
@@ -226,6 +233,33 @@ it.each<[Setting, RegExp]>([
   ['admissionPolicy.actions={Deny,Warn}', /admissionPolicy[./]actions/],
   ['crds.enabled=yes', /crds[./]enabled/],
   ['allowedHosts={https://fleet.example.com}', /allowedHosts[./]0/],
+  ['global.imagRegistry=mirror', /global\.imagRegistry has no effect, remove it/],
+  ['global.imageRegistry=https://mirror', /global[./]imageRegistry/],
+  ['global.imagePullSecrets={A b}', /global[./]imagePullSecrets[./]0/],
+  [{ 'image.pullSecrets': [{ nam: 'a' }] }, /image[./]pullSecrets[./]0/],
+  ['image.pullSecrets={}', /image[./]pullSecrets[./]0/],
+  ['fullnameOverride=1st', /fullnameOverride/],
+  [`fullnameOverride=${'a'.repeat(51)}`, /fullnameOverride/],
+  ['nameOverride=a', /nameOverride/],
+  ['hostNetwork=true', /hostNetwork/],
+  ['terminationGracePeriodSeconds=60', /terminationGracePeriodSeconds/],
+  ['strategy.type=Rolling', /strategy[./]type/],
+  [{ strategy: { type: 'Recreate', rollingUpdate: { maxSurge: 1 } } }, /strategy[./]rollingUpdate/],
+  ['strategy.rollingUpdate.maxSurge=1.5', /strategy[./]rollingUpdate[./]maxSurge/],
+  ['revisionHistoryLimit=-1', /revisionHistoryLimit/],
+  ['dnsPolicy=Cluster', /dnsPolicy/],
+  ['dnsPolicy=None', /dnsConfig.*nameservers/s],
+  [{ dnsConfig: { options: [{ name: 'ndots', value: 2 }] } }, /dnsConfig[./]options[./]0[./]value/],
+  ['podDisruptionBudget.maxUnavailable=half', /podDisruptionBudget[./]maxUnavailable/],
+  ['podDisruptionBudget.minAvailable=1', /podDisruptionBudget.*minAvailable/s],
+  ['serviceMonitor.interval=30', /serviceMonitor[./]interval/],
+  [{ 'podMonitor.relabelings': [{ source_labels: ['a'] }] }, /podMonitor[./]relabelings[./]0/],
+  [{ 'serviceMonitor.enabled': true, 'podMonitor.enabled': true }, /serviceMonitor\.enabled and podMonitor\.enabled/],
+  [
+    { 'workers.serviceAccount': { create: false, name: 'a', annotations: { a: 'b' } } },
+    /workers[./]serviceAccount[./]annotations/,
+  ],
+  [{ extraObjects: [{ kind: 'ConfigMap', metadata: { name: 'a' } }] }, /extraObjects[./]0/],
 ])('the chart refuses %j and names the value', async (setting, message) => {
   await expect(render('one-cluster', namespace, setting)).rejects.toThrow(message);
 });
@@ -298,6 +332,125 @@ it('the chart adds lists and labels of a component to those of both, and replace
   });
 });
 
+it('the chart gives both Deployments what its values say about upgrades and DNS, as an API server takes it', async () => {
+  const values = {
+    strategy: { type: 'RollingUpdate', rollingUpdate: { maxSurge: '50%', maxUnavailable: 0 } },
+    revisionHistoryLimit: 2,
+    dnsPolicy: 'None',
+    dnsConfig: { nameservers: ['10.0.0.10'], searches: ['a.b'], options: [{ name: 'ndots', value: '2' }] },
+  };
+  const [plain] = await deploymentsOf('one-cluster');
+
+  expect(plain.spec.strategy).toBeUndefined();
+  expect(plain.spec.template.spec).not.toHaveProperty('dnsPolicy');
+  for (const deployment of await deploymentsOf('one-cluster', values)) {
+    const { strategy, revisionHistoryLimit, template } = deployment.spec;
+    const { dnsPolicy, dnsConfig } = template.spec;
+    expect({ strategy, revisionHistoryLimit, dnsPolicy, dnsConfig }).toEqual(values);
+    await judge({ ...deployment, metadata: { ...deployment.metadata, namespace } });
+  }
+});
+
+it('the chart makes PodDisruptionBudgets as its values say, or none', async () => {
+  const budgetsOf = async (...values: readonly Setting[]) =>
+    objectsOf(await render('one-cluster', namespace, ...values)).filter(({ kind }) => kind === 'PodDisruptionBudget');
+  const budget = (spec: object) => expect.objectContaining({ spec: expect.objectContaining(spec) });
+
+  const plain = budget({ maxUnavailable: 1, unhealthyPodEvictionPolicy: 'AlwaysAllow' });
+  expect(await budgetsOf()).toEqual([plain, plain]);
+  const other = { 'podDisruptionBudget.maxUnavailable': '50%' };
+  const budgets = await budgetsOf(other, 'podDisruptionBudget.unhealthyPodEvictionPolicy=IfHealthyBudget');
+  const expected = budget({ maxUnavailable: '50%', unhealthyPodEvictionPolicy: 'IfHealthyBudget' });
+  expect(budgets).toEqual([expected, expected]);
+  for (const each of budgets) await judge(each);
+  expect(await budgetsOf('podDisruptionBudget.enabled=false')).toEqual([]);
+});
+
+it('the chart adds objects of its values, with what is a template in them', async () => {
+  const extra = { apiVersion: 'v1', kind: 'ConfigMap', metadata: { name: '{{ .Release.Name }}-a' }, data: { b: 'c' } };
+  const objects = objectsOf(await render('one-cluster', 'fleet', { extraObjects: [extra] }));
+
+  expect(objects.filter(({ kind }) => kind === 'ConfigMap')).toEqual([
+    { ...extra, metadata: { name: 'millwright-a' } },
+  ]);
+});
+
+/** Where and with which Secrets the Pods of a Deployment find their image. */
+const pullOf = ({ spec }: Deployment) => {
+  const { imagePullSecrets, containers } = spec.template.spec;
+  return { imagePullSecrets, image: containers[0].image.replace(`:${version}`, '') };
+};
+
+it.each([
+  ['ghcr.io/m/m', 'mirror.example:5000/ghcr', 'mirror.example:5000/ghcr/m/m'],
+  ['localhost:5000/m', 'mirror', 'mirror/m'],
+  ['localhost/m', 'mirror', 'mirror/m'],
+  ['m/m', 'mirror', 'mirror/m/m'],
+  ['m', 'mirror', 'mirror/m'],
+])('the chart takes %s from the registry %s as %s', async (repository, registry, image) => {
+  const values = [`image.repository=${repository}`, `global.imageRegistry=${registry}`];
+  const pulls = (await deploymentsOf('one-cluster', ...values)).map(pullOf);
+
+  expect(pulls).toEqual([{ image }, { image }]);
+});
+
+it('the chart takes the global values of a parent chart, and leaves those for other charts alone', async () => {
+  const parent = await mkdtemp(join(tmpdir(), 'millwright-parent-chart-'));
+  try {
+    await writeFile(join(parent, 'Chart.yaml'), stringify({ apiVersion: 'v2', name: 'parent', version: '1.0.0' }));
+    const global = { imageRegistry: 'mirror', imagePullSecrets: [{ name: 'a' }, 'b'], storageClass: 'fast' };
+    const millwright = { image: { repository: 'ghcr.io/m/m', pullSecrets: ['c', { name: 'd' }] } };
+    await writeFile(join(parent, 'values.yaml'), stringify({ global, millwright }));
+    await cp(fileURLToPath(new URL('chart', import.meta.url)), join(parent, 'charts/millwright'), { recursive: true });
+    const deployments = objectsOf(await template('parent', 'fleet', parent)).filter(
+      ({ kind }) => kind === 'Deployment',
+    );
+
+    const imagePullSecrets = ['c', 'd', 'a', 'b'].map((name) => ({ name }));
+    const expected = { image: 'mirror/m/m', imagePullSecrets };
+    expect((deployments as Deployment[]).map(pullOf)).toEqual([expected, expected]);
+  } finally {
+    await rm(parent, { recursive: true });
+  }
+});
+
+const everything = ['admissionPolicy', 'fleetPage', 'grafanaDashboard', 'workers.autoscaling'].flatMap((name) => [
+  '--set',
+  `${name}.enabled=true`,
+]);
+
+it('an API server takes all objects of a release whose name and namespace are as long as they may be', async () => {
+  const folder = fileURLToPath(new URL('chart', import.meta.url));
+  const longNamespace = 'n'.repeat(63);
+  const objects = objectsOf(await template('r'.repeat(53), longNamespace, folder, ...everything));
+
+  const lengths = objects.map(({ metadata }) => metadata.name.length);
+  expect(Math.max(...lengths)).toBe(longNamespace.length + 50 + '--controllers-nodes'.length);
+  expect(new Set(objects.map(({ kind, metadata }) => `${kind} ${metadata.name}`)).size).toBe(objects.length);
+  for (const object of objects) {
+    const { metadata } = object;
+    const isLong = metadata.namespace === longNamespace; // which is not there
+    await judge(isLong ? { ...object, metadata: { ...metadata, namespace } } : object);
+  }
+});
+
+it('the names of all objects begin with fullnameOverride, and selectors stay as they are', async () => {
+  const folder = fileURLToPath(new URL('chart', import.meta.url));
+  const texts = await Promise.all(
+    ['', 'pool'].map((name) => template('a', 'fleet', folder, ...everything, '--set', `fullnameOverride=${name}`)),
+  );
+  const [plain = [], renamed = []] = texts.map(objectsOf);
+  const selectors = (objects: readonly Manifest[]) =>
+    (objects.filter(({ kind }) => kind === 'Deployment') as (Manifest & { spec: { selector: object } })[]).map(
+      ({ spec }) => spec.selector,
+    );
+
+  expect(renamed.map(({ metadata }) => metadata.name)).toEqual(
+    plain.map(({ metadata }) => metadata.name.replace(/^(fleet-)?a/, '$1pool')),
+  );
+  expect(selectors(renamed)).toEqual(selectors(plain));
+});
+
 it('the chart spreads the Pods of each component over the nodes, or as its values say', async () => {
   const spreadOf = async (...values: readonly Setting[]) =>
     (await deploymentsOf('one-cluster', ...values)).map(({ spec }) => spec.template.spec.topologySpreadConstraints);
@@ -344,7 +497,7 @@ it('the chart takes an image by its digest, times of probes, flags, and no repli
 });
 
 it('the chart puts common labels on all objects, and keeps the selectors as they are', async () => {
-  const on = ['admissionPolicy', 'fleetPage', 'serviceMonitor', 'podMonitor', 'prometheusRule', 'grafanaDashboard'];
+  const on = ['admissionPolicy', 'fleetPage', 'serviceMonitor', 'prometheusRule', 'grafanaDashboard'];
   const enabled = on.map((name) => `${name}.enabled=true`);
   const objects = objectsOf(await render('one-cluster', 'fleet', ...enabled, 'commonLabels.team=fleet'));
 
@@ -358,21 +511,32 @@ it('the chart puts common labels on all objects, and keeps the selectors as they
   }
 });
 
-it('the chart makes a PodMonitor of the Pods', async () => {
-  const objects = objectsOf(await render('one-cluster', 'fleet', 'podMonitor.enabled=true', 'podMonitor.labels.a=b'));
-  const monitors = objects.filter(({ kind }) => kind.endsWith('Monitor'));
+it.each([
+  ['serviceMonitor', 'ServiceMonitor', 'endpoints'],
+  ['podMonitor', 'PodMonitor', 'podMetricsEndpoints'],
+] as const)('the chart makes of %s a %s that says how to scrape', async (name, kind, endpoints) => {
+  const monitorsOf = async (values: Readonly<Record<string, unknown>>) => {
+    const paths = Object.entries(values).map(([key, value]) => [`${name}.${key}`, value]);
+    const objects = objectsOf(await render('one-cluster', 'fleet', Object.fromEntries(paths)));
+    return objects.filter((each) => each.kind.endsWith('Monitor'));
+  };
+  const times = { interval: '1m', scrapeTimeout: '20s' };
+  const rules = {
+    relabelings: [{ sourceLabels: ['__meta_kubernetes_pod_node_name'], targetLabel: 'node' }],
+    metricRelabelings: [{ action: 'drop', sourceLabels: ['__name__'], regex: 'nodejs_.*' }],
+  };
+  const labels = { 'app.kubernetes.io/name': 'millwright', 'app.kubernetes.io/instance': 'millwright' };
+  const monitor = (endpoint: object) => ({
+    kind,
+    metadata: { labels: { a: 'b' } },
+    spec: { selector: { matchLabels: labels }, [endpoints]: [endpoint] },
+  });
 
-  expect(monitors).toEqual([
-    expect.objectContaining({
-      kind: 'PodMonitor',
-      metadata: expect.objectContaining({ labels: expect.objectContaining({ a: 'b' }) }),
-      spec: {
-        selector: {
-          matchLabels: { 'app.kubernetes.io/name': 'millwright', 'app.kubernetes.io/instance': 'millwright' },
-        },
-        podMetricsEndpoints: [{ port: 'metrics', interval: '30s', honorLabels: true }],
-      },
-    }),
+  expect(await monitorsOf({ enabled: true, labels: { a: 'b' } })).toMatchObject([
+    monitor({ port: 'metrics', interval: '30s', honorLabels: true }),
+  ]);
+  expect(await monitorsOf({ enabled: true, labels: { a: 'b' }, ...times, ...rules })).toMatchObject([
+    monitor({ port: 'metrics', honorLabels: true, ...times, ...rules }),
   ]);
 });
 

@@ -12,19 +12,27 @@ export type Setting = string | Readonly<Record<string, unknown>>;
 
 /** What the chart makes of a file of values in deploy/chart/examples, as YAML. Throws an Error with what helm says. */
 export async function render(example: string, namespace: string, ...settings: readonly Setting[]): Promise<string> {
-  const helm = await findServer('helm');
   const values = `${folder}chart/examples/${example}.yaml`;
   const set = settings.flatMap((setting) =>
     typeof setting === 'string'
       ? ['--set', setting]
       : Object.entries(setting).flatMap(([path, value]) => ['--set-json', `${path}=${JSON.stringify(value)}`]),
   );
+  return template('millwright', namespace, `${folder}chart`, '--values', values, ...set);
+}
+
+/** What `helm template` makes of the chart in a folder, as YAML. Throws an Error with what helm says. */
+export async function template(
+  release: string,
+  namespace: string,
+  chart: string,
+  ...options: readonly string[]
+): Promise<string> {
   const version = ['--kube-version', serverSources['kube-apiserver'].version];
-  const options = [...version, '--namespace', namespace, '--values', values, ...set];
+  const args = ['template', release, chart, ...version, '--namespace', namespace, ...options];
   // It would look for the kubeconfig of whoever runs this.
-  const { stdout } = await promisify(execFile)(helm, ['template', 'millwright', `${folder}chart`, ...options], {
-    env: { ...process.env, KUBECONFIG: '/dev/null' },
-  });
+  const env = { ...process.env, KUBECONFIG: '/dev/null' };
+  const { stdout } = await promisify(execFile)(await findServer('helm'), args, { env });
   return stdout;
 }
 

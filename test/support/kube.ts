@@ -44,7 +44,10 @@ export interface Manifest extends KubeObject {
   readonly kind: string;
 }
 
-const plurals: Readonly<Record<string, string>> = { NetworkPolicy: 'networkpolicies' };
+const plurals: Readonly<Record<string, string>> = {
+  NetworkPolicy: 'networkpolicies',
+  ValidatingAdmissionPolicy: 'validatingadmissionpolicies',
+};
 
 /** Has the API server judge an object as if it were created; it refuses fields that it does not know. */
 export async function judgeObject(client: KubeClient, { apiVersion, kind, ...object }: Manifest): Promise<void> {

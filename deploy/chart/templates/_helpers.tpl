@@ -1,5 +1,5 @@
 {{- define "millwright.name" -}}
-{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- .Values.fullnameOverride | default (.Release.Name | trunc 50 | trimSuffix "-") -}}
 {{- end -}}
 
 {{- /* Name of the account of a component. Takes root and component. */ -}}
@@ -63,6 +63,27 @@ subjects:
 
 {{- define "millwright.machineNamespace" -}}
 {{- .Values.machineNamespace | default .Release.Namespace -}}
+{{- end -}}
+
+{{- /* An endpoint of a ServiceMonitor or PodMonitor, from its values. */ -}}
+{{- define "millwright.endpoint" -}}
+# The label namespace is that of the object that a metric is about.
+- port: metrics
+  honorLabels: true
+  {{- with .interval }}
+  interval: {{ . }}
+  {{- end }}
+  {{- with .scrapeTimeout }}
+  scrapeTimeout: {{ . }}
+  {{- end }}
+  {{- with .relabelings }}
+  relabelings:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
+  {{- with .metricRelabelings }}
+  metricRelabelings:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
 {{- end -}}
 
 {{- define "millwright.labels" -}}
@@ -166,6 +187,11 @@ spec:
   {{- if not .isScaled }}
   replicas: {{ $own.replicas }}
   {{- end }}
+  revisionHistoryLimit: {{ $values.revisionHistoryLimit }}
+  {{- with $values.strategy }}
+  strategy:
+    {{- toYaml . | nindent 4 }}
+  {{- end }}
   selector:
     matchLabels:
       {{- include "millwright.selector" . | nindent 6 }}
@@ -192,17 +218,28 @@ spec:
         runAsGroup: 65532
         fsGroup: 65532
         seccompProfile: {type: RuntimeDefault}
-      {{- with $values.image.pullSecrets }}
+      {{- with concat $values.image.pullSecrets ($values.global.imagePullSecrets | default list) }}
       imagePullSecrets:
         {{- range . }}
-        - name: {{ . }}
+        - name: {{ if kindIs "string" . }}{{ . }}{{ else }}{{ .name }}{{ end }}
         {{- end }}
+      {{- end }}
+      {{- with $values.dnsPolicy }}
+      dnsPolicy: {{ . }}
+      {{- end }}
+      {{- with $values.dnsConfig }}
+      dnsConfig:
+        {{- toYaml . | nindent 8 }}
       {{- end }}
       containers:
         - name: millwright
           {{- with $values.image }}
           {{- $tag := .tag | default (ternary $root.Chart.AppVersion "" (empty .digest)) }}
-          image: {{ .repository }}{{ with $tag }}:{{ . }}{{ end }}{{ with .digest }}@{{ . }}{{ end }}
+          {{- $repository := .repository }}
+          {{- with $values.global.imageRegistry }}
+          {{- $repository = printf "%s/%s" . (regexReplaceAll "^([^/]*[.:][^/]*|localhost)/" $repository "") }}
+          {{- end }}
+          image: {{ $repository }}{{ with $tag }}:{{ . }}{{ end }}{{ with .digest }}@{{ . }}{{ end }}
           imagePullPolicy: {{ .pullPolicy }}
           {{- end }}
           args:
