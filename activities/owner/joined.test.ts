@@ -1,4 +1,4 @@
-import { describe, expect, it } from '@jest/globals';
+import { beforeEach, describe, expect, it } from '@jest/globals';
 import { gardener } from '../../api/gardener/index.ts';
 import { finalizers } from '../../api/gardener/names.ts';
 import { names } from '../../api/names.ts';
@@ -25,32 +25,62 @@ describe('joined machines', () => {
     },
     status: { conditions: [{ type: 'Ready', status: 'True' }] },
   });
-  const all = Array.from({ length: 250 }, (_, i) => `m-${i}`);
-
-  it('are found among any number of starting ones, a hundred in a request', async () => {
-    const asked: string[][] = [];
-    const list = async (_: unknown, { labelSelector }: { labelSelector: string }) => {
-      asked.push(/\((.*)\)/.exec(labelSelector)![1]!.split(','));
-      return { items: ['m-3', 'm-249'].filter((name) => asked.at(-1)!.includes(name)).map(nodeOf) };
+  /** Pages that an API server answers with for a selector, which is kept in `asked`. */
+  const pagesOf = (...answers: (readonly object[] | Error)[]) =>
+    async function* pages(_: unknown, { labelSelector }: { labelSelector: string }) {
+      asked.push(labelSelector);
+      for (const items of answers) {
+        if (items instanceof Error) throw items;
+        yield { items, resourceVersion: '1' };
+      }
     };
-    expect([...(await findIn(list))]).toEqual(['uid-m-3', 'uid-m-249']);
-    expect(asked.map((each) => each.length)).toEqual([100, 100, 50]);
+  let asked: string[];
+  beforeEach(() => {
+    asked = [];
   });
 
-  it('are those of the answers, when the API server stops answering', async () => {
-    let answers = 0;
-    const list = async () => {
-      answers += 1;
-      if (answers === 2) throw new Error('no answer');
-      return { items: [nodeOf('m-3'), nodeOf('m-249')] };
-    };
-    expect([...(await findIn(list))]).toEqual(['uid-m-3', 'uid-m-249']);
-    expect(answers).toBe(2);
+  it('are asked for by name, if they are a hundred at most', async () => {
+    expect(await findIn(pagesOf([nodeOf('m-3')]), 100)).toEqual(['uid-m-3']);
+    expect(asked).toEqual([expect.stringMatching(/ in \((m-\d+,){99}m-99\)$/)]);
   });
 
-  function findIn(list: unknown) {
-    const deps = { target: { list }, defaults: { nodeConditions: [] } };
+  it('are found in a list of the Nodes of all machines, if they are more', async () => {
+    const others = [nodeOf('another'), nodeOf('m-101')];
+    expect(await findIn(pagesOf(others, [nodeOf('m-3'), nodeOf('m-100')]), 101)).toEqual(['uid-m-3', 'uid-m-100']);
+    expect(asked).toEqual([gardener.marks.nodeMachineLabel]);
+  });
+
+  it('are those that the API server has named before it failed', async () => {
+    expect(await findIn(pagesOf([nodeOf('m-3')], new Error('no answer')), 101)).toEqual(['uid-m-3']);
+    expect(await findIn(pagesOf(new Error('no answer')), 2)).toEqual([]);
+  });
+
+  it.each([
+    ['has been silent since', {}, ['uid-m-3']],
+    ['is that of another VM', { spec: { providerID: 'x:///former' } }, []],
+    ['is being deleted', { deletionTimestamp: '2030-01-01T00:00:00Z' }, []],
+  ])(
+    'by a Node of which nothing is heard, and which %s, are found as far as it says so',
+    async (_, { spec, ...more }: NodeChange, found) => {
+      const { metadata } = nodeOf('m-3');
+      const silent = {
+        metadata: { ...metadata, ...more },
+        spec: { providerID: 'x:///m-3', ...spec },
+        status: { conditions: [{ type: 'Ready', status: 'Unknown' }] },
+      };
+      expect(await findIn(pagesOf([silent]), 4)).toEqual(found);
+    },
+  );
+
+  async function findIn(pages: unknown, count: number): Promise<string[]> {
+    const deps = { target: { pages }, defaults: { nodeConditions: [] } };
     const ref = { dialect: 'gardener', namespace: 'n', name: 'd', uid: 'u' };
-    return findJoined({ deps, ref, api: gardener } as unknown as OwnerContext, all.map(machineNamed));
+    const all = Array.from({ length: count }, (_, i) => machineNamed(`m-${i}`));
+    return [...(await findJoined({ deps, ref, api: gardener } as unknown as OwnerContext, all))];
   }
 });
+
+interface NodeChange {
+  readonly spec?: object;
+  readonly deletionTimestamp?: string;
+}

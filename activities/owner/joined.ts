@@ -1,24 +1,25 @@
 /** Which machines have joined although they say that they are starting. */
 import { isHealthy } from '../../api/attention.ts';
 import { dialectOf } from '../../api/dialects.ts';
-import type { MachineLimits } from '../../api/model/machine.ts';
+import type { MachineSnapshot } from '../../api/model/machine.ts';
 import type { NodeSnapshot } from '../../api/model/node.ts';
 import { maxLabelLength } from '../../api/names.ts';
-import { type NodeLike, toNodeSnapshot } from '../../api/node.ts';
+import { toNodeSnapshot } from '../../api/node.ts';
 import type { KubeObject } from '../../api/objects.ts';
 import { isStarting } from '../../api/owner/machines.ts';
+import { vmOf } from '../../api/provider-id.ts';
 import { nodes } from '../../kube/core.ts';
 import type { OwnerContext } from './step.ts';
 
-/** How many machines one request asks about: their names are a part of its URL. */
-const namesOfRequest = 100;
-/** How long the API server may take to answer a request, ms. */
-const timeoutMs = 5_000;
+/** Of so many machines at most the Nodes are asked for by name, in one URL; of more, the Nodes of all machines are. */
+const mostNames = 100;
+/** How long the API server may take for all of its answer, ms. */
+const timeoutMs = 10_000;
 
 /**
- * UIDs of those of the machines that are starting by their status and whose Nodes are theirs, and ready or not heard
- * of: etcd was restored from before they joined, and their workflows are about to say so. Of none about which the API
- * server does not answer: then a rollout goes on by what the machines say.
+ * UIDs of those of the machines that are starting by their status and have joined by their Nodes: etcd was restored
+ * from before they joined, and their workflows are about to say so. If the API server does not answer in time, only
+ * those that it has named: a rollout goes on by what the others say.
  */
 export async function findJoined(
   { deps, api, ref }: OwnerContext,
@@ -26,32 +27,40 @@ export async function findJoined(
 ): Promise<ReadonlySet<string>> {
   const { target, defaults } = deps;
   const { marks } = api;
-  const limitsOf = (machine: KubeObject) => dialectOf(ref.dialect).machine.toSnapshot(machine, defaults).limits;
-  const starting = machines.filter(
-    (machine) =>
-      isStarting(api, machine) &&
-      machine.metadata.name.length <= maxLabelLength &&
-      limitsOf(machine).hasNoNode !== true,
-  );
-  const found: NodeLike[] = [];
-  for (let i = 0; i < starting.length; i += namesOfRequest) {
-    const asked = starting.slice(i, i + namesOfRequest).map(({ metadata }) => metadata.name);
-    const labelSelector = `${marks.nodeMachineLabel} in (${asked.join()})`;
-    const answer = await target.list(nodes, { labelSelector, failFast: true, timeoutMs }).catch(() => undefined);
-    if (answer === undefined) break;
-    found.push(...answer.items);
-  }
-  const byName = Map.groupBy(found, ({ metadata }) => metadata.labels?.[marks.nodeMachineLabel]);
-  const joined = starting.filter((machine) => {
+  const starting = new Map<string, MachineSnapshot>();
+  for (const machine of machines) {
     const { name } = machine.metadata;
-    const own = byName.get(name)?.map((node) => toNodeSnapshot(marks, node, { namespace: ref.namespace, name }));
-    return own?.some((node) => isJoined(node, limitsOf(machine)));
-  });
-  return new Set(joined.map(({ metadata }) => metadata.uid));
+    if (!isStarting(api, machine) || name.length > maxLabelLength) continue;
+    const snapshot = dialectOf(ref.dialect).machine.toSnapshot(machine, defaults);
+    if (!snapshot.limits.hasNoNode) starting.set(name, snapshot);
+  }
+  const joined = new Set<string>();
+  if (starting.size === 0) return joined;
+  const { nodeMachineLabel } = marks;
+  const isFew = starting.size <= mostNames;
+  const labelSelector = isFew ? `${nodeMachineLabel} in (${[...starting.keys()].join()})` : nodeMachineLabel;
+  try {
+    const query = { labelSelector, signal: AbortSignal.timeout(timeoutMs) };
+    for await (const { items } of target.pages(nodes, query)) {
+      for (const node of items) {
+        const name = node.metadata.labels?.[nodeMachineLabel] ?? '';
+        const machine = starting.get(name);
+        if (machine === undefined) continue;
+        const snapshot = toNodeSnapshot(marks, node, { namespace: ref.namespace, name });
+        if (hasJoined(machine, snapshot)) joined.add(machine.uid);
+      }
+    }
+  } catch {
+    return joined;
+  }
+  return joined;
 }
 
-/** Whether the Node of a machine was ready, or was before the kubelet or the network went silent. */
-function isJoined(node: NodeSnapshot, { nodeConditions }: MachineLimits): boolean {
-  const isSilent = node.conditions['Ready'] === 'Unknown';
-  return node.managed && !node.startingUp && (isSilent || isHealthy(node, nodeConditions));
+/** Whether the Node of a machine is ready, or was before nothing was heard of it any more. */
+function hasJoined({ limits, providerID }: MachineSnapshot, node: NodeSnapshot): boolean {
+  if (!node.managed || node.startingUp) return false;
+  if (isHealthy(node, limits.nodeConditions)) return true;
+  // A machine of the same name may have left a Node, of which nothing is heard.
+  const isOfVm = providerID === undefined || vmOf(node.providerID ?? '') === vmOf(providerID);
+  return node.conditions['Ready'] === 'Unknown' && !node.deleting && isOfVm;
 }
