@@ -66,6 +66,15 @@ it('docs/contributing.md has a row for every long test, and none for another', (
   expect(named.filter((row) => !files.some((file) => isOf(row, file)))).toEqual([]);
 });
 
+it('docs/security.md names a test in each row of who is trusted with what', () => {
+  const text = readFileSync(join(root, 'docs/security.md'), 'utf8');
+  const [, table = ''] = /^## Who is trusted with what$(.*?)^## /ms.exec(text) ?? [];
+  const [, , ...rows] = table.trim().split('\n');
+
+  expect(rows.length).toBeGreaterThan(0);
+  expect(rows.filter((row) => !/\| [^|]*\.test\.ts\)[^|]* \|$/.test(row))).toEqual([]);
+});
+
 describe('docs/how-to/find-out-why.md', () => {
   const text = readFileSync(join(root, 'docs/how-to/find-out-why.md'), 'utf8');
 

@@ -1,18 +1,17 @@
-/**
- * A person who may edit the Machines of a namespace, and nothing else, tries to read Secrets and to send requests: see
- * docs/security.md.
- */
+/** People with rights on one kind of object, or on Temporal, try to reach further: see docs/security.md. */
 import { once } from 'node:events';
 import { createServer, type Server } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { text } from 'node:stream/consumers';
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from '@jest/globals';
+import { gardener } from '../../api/gardener/index.ts';
 import { labels } from '../../api/gardener/names.ts';
 import { machineClasses, machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { Machine } from '../../api/gardener/schema/machine.ts';
 import type { ObjectRef } from '../../api/model/ref.ts';
 import { names } from '../../api/names.ts';
 import type { KubeObject, Resource } from '../../api/objects.ts';
+import { noLimits } from '../../cli/dialect.ts';
 import type { KubeClient } from '../../kube/client.ts';
 import { secrets } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
@@ -275,5 +274,63 @@ describe.each<[string, Resource<KubeObject>, object]>([
     expect(present).toContain(vm);
     expect(present.filter((name) => !name.startsWith('foreign-'))).toEqual([]);
     await expectUntouched(millwright, stranger);
+  });
+});
+
+describe('who may write MachineClasses, and nothing else,', () => {
+  it('has no Secret of another namespace sent anywhere', async () => {
+    const { namespace, cloud } = millwright;
+    const editor = await becomeEditor(millwright, machineClasses);
+    await expect(editor.get(secrets, { namespace, name: 'cloud' })).rejects.toThrow('403');
+    const refusals = ['kube-system', 'default'].map(async (other) => {
+      const name = `of-${other}-${namespace}`;
+      const secretRef = { namespace: other, name: `attacker-${namespace}` };
+      await editor.create(machineClasses, { metadata: { namespace, name }, ...placeWith(secretRef), secretRef });
+      const ref = await millwright.createMachine(name, { class: { kind: 'MachineClass', name } });
+      const refused = await millwright.untilMachine(ref, 'is refused', ({ status }) => {
+        return status?.lastOperation?.description?.includes(`secretRef.namespace is "${other}"`) === true;
+      });
+      expect(heard).toEqual([]);
+      await millwright.remove(refOf(refused));
+    });
+    await Promise.all(refusals);
+    expect(heard).toEqual([]);
+    expect((await cloud.vms()).filter(({ name }) => name.startsWith('of-'))).toEqual([]);
+    await editor.close();
+  });
+});
+
+describe('who may send signals in the Temporal namespace, and nothing else,', () => {
+  it('has no VM deleted of a Machine that is not being deleted', async () => {
+    const { namespace, control, cloud } = millwright;
+    const tags = { cluster: namespace, fault: 'joining' };
+    await cloud.setFaults({ kind: 'neverJoin', tags });
+    const name = `signalled-${namespace}`;
+    await millwright.createClass(name, {
+      providerSpec: { endpoint: cloud.url, machineType: 'small', region: 'here', tags },
+    });
+    const ref = await millwright.createMachine(name, { class: { kind: 'MachineClass', name } });
+    const isMade = ({ spec, status }: Machine) =>
+      spec?.providerID !== undefined && status?.currentStatus?.phase === 'Pending';
+    await millwright.untilMachine(ref, 'has a VM that has not joined', isMade);
+    const machine = await control.get(machines, ref);
+    const handle = millwright.handleOf(ref);
+
+    const seen = gardener.machine.toSnapshot(machine, noLimits);
+    const resourceVersion = `${seen.resourceVersion}0`; // newer than anything that the API server says
+    const forged = { ...seen, resourceVersion, stage: 'deleting', deletingSince: '2030-01-01T00:00:00Z' };
+    await handle.signal('observed', { machine: forged, node: { state: 'unknown' } });
+    await handle.signal('forceDeletion', 'a person');
+    await until('the forged observation was found wrong', async (see) => {
+      const events = (await handle.fetchHistory()).events ?? [];
+      const signalled = events.findLastIndex((event) => event.workflowExecutionSignaledEventAttributes);
+      const { doing } = see(await handle.query<{ doing?: string }>('describe')) as { doing?: string };
+      const isAnswered = events.slice(signalled).some((event) => event.markerRecordedEventAttributes);
+      return (isAnswered && doing?.includes('join')) || undefined;
+    });
+    expect((await cloud.vms()).filter((vm) => vm.name === name)).toHaveLength(1);
+
+    await cloud.setFaults();
+    await millwright.remove(ref);
   });
 });
