@@ -442,6 +442,15 @@ const disasters: Readonly<Record<string, Disaster>> = {
     const lost = await removeNodes();
     await millwright.untilEvent('rest', 'ReplacementHeld');
     await untilSwept();
+    const { client, name } = { client: millwright.temporal, name: millwright.namespace };
+    await untilSo('all machines at rest wait for their Nodes', async (see) => {
+      const waiting = (await listBlocked({ client, name })).filter(({ blockedOn }) => blockedOn === 'NodeHealth');
+      see(waiting.map(({ workflowId }) => workflowId));
+      const rest = await millwright.machinesOf('rest');
+      return (
+        rest.every(({ metadata: { uid } }) => waiting.some(({ workflowId }) => workflowId.endsWith(uid))) || undefined
+      );
+    });
     const { output } = await millwright.command('stuck');
     expect(output).toMatch(/Outage: \d rollouts\./);
     await registerAgain(lost);
@@ -469,12 +478,20 @@ const disasters: Readonly<Record<string, Disaster>> = {
     await untilChanged(made);
   },
   'Temporal loses its database': async () => {
+    const { control, namespace } = millwright;
+    const lost = { namespace, name: `doomed-${namespace}` };
+    await control.delete(machines, lost);
+    await control.patch(machines, lost, mergePatch({ metadata: { finalizers: null } })).catch(() => undefined);
     const said = new Set<string>();
     await aroundTemporal(stack, async (path) => {
       await lose(path, path);
       if (said.size === 0) said.add((await millwright.command('stuck')).output);
     });
     expect([...said]).toEqual([expect.stringContaining(stack.temporalAddress)]);
+    await untilSwept();
+    expect(await untilStuckOn('Brake')).toContain('waits for approval');
+    expect((await millwright.cloud.vms()).map(({ name }) => name)).toContain(lost.name);
+    expect((await millwright.command('sweep', 'approve', lost.name)).code).toBe(0);
     await untilItWorks();
   },
   'Temporal is restored from a backup': async () => {

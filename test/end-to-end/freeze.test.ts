@@ -7,7 +7,7 @@ import { annotations, labels } from '../../api/gardener/names.ts';
 import { machineDeployments, machineSets, machines } from '../../api/gardener/resources.ts';
 import type { MachineSet } from '../../api/gardener/schema/machine-set.ts';
 import { apiVersionOf } from '../../api/objects.ts';
-import { type Event, events } from '../../kube/core.ts';
+import { type Event, events, nodes } from '../../kube/core.ts';
 import { mergePatch } from '../../kube/patch.ts';
 import { type Installation, startInstallation } from '../support/installation.ts';
 import { isActive, isAvailable } from '../support/machine-facts.ts';
@@ -111,6 +111,16 @@ describe('a deployment whose machines take long to be deleted', () => {
     await control.delete(machines, { namespace, name: first!.metadata.name });
 
     await untilThere(6, 6);
+  });
+
+  it('replaces all of its machines, and is not frozen by those that it replaces', async () => {
+    const { target } = millwright;
+    const taint = { key: 'aws-node-termination-handler/spot-itn', effect: 'NoSchedule' };
+    for (const { metadata } of (await millwright.machinesOf('pool')).filter(isActive)) {
+      await target.patch(nodes, { name: metadata.name }, mergePatch({ spec: { taints: [taint] } }));
+    }
+    await untilThere(6, 12);
+    await untilFreezeIs(millwright, 'pool', thawed);
   });
 });
 

@@ -101,10 +101,11 @@ describe('a sweep after a take-over', () => {
     // As a restore from a backup makes it: another UID. Nothing is made for it, as its class is gone.
     await millwright.createMachine(restored, { class: { kind: 'MachineClass', name: 'gone' }, providerID: others });
     await millwright.start();
-    await until('its node is healthy and ours', async (see) => {
-      const node = see(await target.get(nodes, { name }));
-      return node.metadata.finalizers?.includes(finalizers.node);
-    });
+    await until(
+      'its node is healthy and ours',
+      async (see) => see(await target.get(nodes, { name })).metadata.finalizers?.includes(finalizers.node),
+      { describe: () => millwright.story() },
+    );
     await untilOld(millwright);
 
     const { code, report } = await sweep(millwright);
