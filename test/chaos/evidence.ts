@@ -195,13 +195,13 @@ const AuditLine = z.object({
 });
 
 /**
- * The deletions in an audit log, what people have changed, and the patches of Machines but for their status. A server
- * that was killed may have left half a line.
+ * The deletions in an audit log, what people have changed, and the patches of Machines but for their status; not what
+ * the API server has confirmed without executing it. A server that was killed may have left half a line.
  */
 async function readAudit(file: string): Promise<AuditEntry[]> {
   const found: AuditEntry[] = [];
   for await (const line of createInterface({ input: createReadStream(file) })) {
-    if (!/"verb":"(delete|patch)/.test(line)) continue;
+    if (!/"verb":"(delete|patch)/.test(line) || line.includes('dryRun=All')) continue;
     const { data } = AuditLine.safeParse(parseOrNot(line));
     if (data === undefined) continue;
     const { verb, requestReceivedTimestamp: at, userAgent, objectRef, responseStatus } = data;

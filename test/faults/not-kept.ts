@@ -22,7 +22,6 @@ export function without(
 
 /** The body with which a write is confirmed and not executed. @param query of the request; it may be changed */
 export function unexecuted({ method }: SeenRequest, body: Json, query: URLSearchParams): Json {
-  if (method === 'DELETE') return { ...body, dryRun: ['All'] }; // it heeds no query
-  query.set('dryRun', 'All');
-  return body;
+  query.set('dryRun', 'All'); // for the audit log, too
+  return method === 'DELETE' ? { ...body, dryRun: ['All'] } : body; // it does not obey a query
 }
