@@ -107,7 +107,7 @@ it('loads no client of Temporal for rollout plan', async () => {
     expect(packages).not.toContain(heavy);
 });
 
-it('loads no client of Kubernetes for rollout runs', async () => {
+it('loads no client for HTTP for rollout runs', async () => {
   const temporal = ['--temporal-address', process.env['MILLWRIGHT_TEST_TEMPORAL_ADDRESS'] ?? ''];
   const modules = await modulesOf('rollout', 'runs', 'missing', ...temporal);
 

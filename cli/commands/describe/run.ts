@@ -11,7 +11,7 @@ import { openInstallation } from '../../installation.ts';
 import type { Options } from '../../options.ts';
 import { rendered } from '../../output.ts';
 import { connectCluster } from '../../servers.ts';
-import { type Answer, describeObject } from './object.ts';
+import { type Answer, type Description, describeObject } from './object.ts';
 import { toText } from './rows.ts';
 
 type DescribeOptions = Options<
@@ -32,16 +32,20 @@ export async function describe(
   rawFlags: RawFlags,
 ): Promise<Descriptions> {
   const { namespace, installation = namespace } = options;
-  const opening = openInstallation(options); // beside the connection to the cluster
-  opening.catch(() => undefined);
   const control = await connectCluster('control', options, 'describe');
+  const opening = openInstallation(options);
+  opening.catch(() => undefined); // said for each name
   try {
     const ask = async (id: string) => askWorkflow(id, opening);
     const causeOf = async (id: string, key: { namespace: string; name: string }) => findCause(id, key, opening);
     const source = { control, installation, ask, causeOf, rawFlags };
-    const found = await Promise.all(names.map((name) => describeObject(kind, { namespace, name }, source)));
-    const described = found.flatMap((each) => each ?? []);
-    const missing = names.filter((_, i) => found[i] === undefined);
+    const described: Description[] = [];
+    const missing: string[] = [];
+    for (const name of names) {
+      const found = await describeObject(kind, { namespace, name }, source);
+      if (found === undefined) missing.push(name);
+      else described.push(found);
+    }
     const facts = described.map((each) => each.facts);
     const text = () => described.map(({ rows }) => toText(rows)).join('\n\n');
     const past = pastText(kind, missing, namespace, rawFlags);
