@@ -56,21 +56,18 @@ describe('joined machines', () => {
   });
 
   it.each([
-    ['has been silent since', {}, ['uid-m-3']],
-    ['is that of another VM', { spec: { providerID: 'x:///former' } }, []],
-    ['is being deleted', { deletionTimestamp: '2030-01-01T00:00:00Z' }, []],
-  ])(
-    'by a Node of which nothing is heard, and which %s, are found as far as it says so',
-    async (_, { spec, ...more }: NodeChange, found) => {
-      const { metadata } = nodeOf('m-3');
-      const silent = {
-        metadata: { ...metadata, ...more },
-        spec: { providerID: 'x:///m-3', ...spec },
-        status: { conditions: [{ type: 'Ready', status: 'Unknown' }] },
-      };
-      expect(await findIn(pagesOf([silent]), 4)).toEqual(found);
-    },
-  );
+    ['counts', 'is that of its VM', {}, ['uid-m-3']],
+    ['does not count', 'has the provider ID of another VM', { spec: { providerID: 'x:///former' } }, []],
+    ['does not count', 'is being deleted', { deletionTimestamp: '2030-01-01T00:00:00Z' }, []],
+  ])('an Unknown Node %s if it %s', async (_verdict, _what, { spec, ...more }: NodeChange, found) => {
+    const { metadata } = nodeOf('m-3');
+    const silent = {
+      metadata: { ...metadata, ...more },
+      spec: { providerID: 'x:///m-3', ...spec },
+      status: { conditions: [{ type: 'Ready', status: 'Unknown' }] },
+    };
+    expect(await findIn(pagesOf([silent]), 4)).toEqual(found);
+  });
 
   async function findIn(pages: unknown, count: number): Promise<string[]> {
     const deps = { target: { pages }, defaults: { nodeConditions: [] } };

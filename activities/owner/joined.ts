@@ -11,7 +11,7 @@ import { vmOf } from '../../api/provider-id.ts';
 import { nodes } from '../../kube/core.ts';
 import type { OwnerContext } from './step.ts';
 
-/** Of so many machines at most the Nodes are asked for by name, in one URL; of more, the Nodes of all machines are. */
+/** Up to so many machines, their Nodes are asked for by name, in one URL; beyond that, the Nodes of all machines. */
 const mostNames = 100;
 /** How long the API server may take for all of its answer, ms. */
 const timeoutMs = 10_000;
@@ -51,16 +51,16 @@ export async function findJoined(
       }
     }
   } catch {
-    return joined;
+    // The others are not known to have joined.
   }
   return joined;
 }
 
-/** Whether the Node of a machine is ready, or was before nothing was heard of it any more. */
+/** Whether the Node of a machine is healthy, or belongs to its VM and has become Unknown. */
 function hasJoined({ limits, providerID }: MachineSnapshot, node: NodeSnapshot): boolean {
   if (!node.managed || node.startingUp) return false;
   if (isHealthy(node, limits.nodeConditions)) return true;
-  // A machine of the same name may have left a Node, of which nothing is heard.
+  // A former machine of the same name may have left its Node, which is Unknown, too.
   const isOfVm = providerID === undefined || vmOf(node.providerID ?? '') === vmOf(providerID);
   return node.conditions['Ready'] === 'Unknown' && !node.deleting && isOfVm;
 }

@@ -442,9 +442,9 @@ const disasters: Readonly<Record<string, Disaster>> = {
     const lost = await removeNodes();
     await millwright.untilEvent('rest', 'ReplacementHeld');
     await untilSwept();
-    const { client, name } = { client: millwright.temporal, name: millwright.namespace };
+    const installation = { client: millwright.temporal, name: millwright.namespace };
     await untilSo('all machines at rest wait for their Nodes', async (see) => {
-      const waiting = (await listBlocked({ client, name })).filter(({ blockedOn }) => blockedOn === 'NodeHealth');
+      const waiting = (await listBlocked(installation)).filter(({ blockedOn }) => blockedOn === 'NodeHealth');
       see(waiting.map(({ workflowId }) => workflowId));
       const rest = await millwright.machinesOf('rest');
       return (
